@@ -1,0 +1,57 @@
+"""Every error that kbwiki raises for an expected fault.
+
+The tree::
+
+    KbwikiError
+    ├── InputError       a file, argument or text that cannot be used as given
+    ├── ConfigError      a setting, key or installed package that is missing or wrong
+    ├── DatabaseError    the database is away, too old, or refused what we asked
+    ├── SchemaError      the database's schema and this program do not fit each other
+    ├── ModelError       an embedding or language model failed or does not fit the store
+    ├── NotFoundError    a name that the store does not hold
+    └── PartialError     a run ended, some items failed
+
+The command line and the MCP server are the only two places that catch them.
+"""
+
+
+class KbwikiError(Exception):
+    """An expected fault: ``where: what.`` and, as the hint, what to do next."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+
+class InputError(KbwikiError):
+    """A file, argument or text that cannot be used as given."""
+
+
+class ConfigError(KbwikiError):
+    """A setting, key or installed package that is missing or wrong."""
+
+
+class DatabaseError(KbwikiError):
+    """The database is away, too old, or refused what was asked."""
+
+
+class SchemaError(DatabaseError):
+    """The database's schema and this program do not fit each other."""
+
+
+class ModelError(KbwikiError):
+    """An embedding or language model failed or does not fit the store."""
+
+
+class NotFoundError(KbwikiError):
+    """A name that the store does not hold."""
+
+
+class PartialError(KbwikiError):
+    """A run ended, and some of its items failed."""
