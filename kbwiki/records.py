@@ -1,0 +1,198 @@
+"""The values that the layers hand to each other.
+
+Plain frozen records: no behaviour beyond what a reader needs to understand a field. Spans are half-open
+character offsets ``[start, end)`` into the text of their Source.
+"""
+
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Literal
+
+Lang = Literal["en", "ru"]
+BlockKind = Literal["heading", "paragraph", "item", "quote", "code", "math", "table", "references"]
+MarkKind = Literal["bold", "link", "wikilink", "code", "math"]
+ConceptKind = Literal["method", "model", "task", "data", "person", "organisation", "concept"]
+
+CONCEPT_KINDS: tuple[ConceptKind, ...] = (
+    "model",
+    "method",
+    "task",
+    "data",
+    "concept",
+    "person",
+    "organisation",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of a document's structure; ``level`` is 1 to 6 for a heading, else 0."""
+
+    kind: BlockKind
+    start: int
+    end: int
+    level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An emphasised, linked or verbatim stretch inside a block; ``target`` is a link's end."""
+
+    kind: MarkKind
+    start: int
+    end: int
+    target: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a reader makes of one file: plain text and where its parts lie in it.
+
+    ``pages`` holds the start offset of each page, in order; it is empty for a format without pages.
+    """
+
+    text: str
+    title: str = ""
+    authors: tuple[str, ...] = ()
+    year: int | None = None
+    dated: date | None = None
+    blocks: tuple[Block, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    pages: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A span of a Source, about 200 words, with the headings above it; ``page`` counts from 1."""
+
+    ordinal: int
+    start: int
+    end: int
+    page: int | None
+    headings: tuple[str, ...]
+    lang: Lang
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """Another name of a concept and how the text gave it."""
+
+    name: str
+    kind: Literal["form", "acronym", "translation", "link"]
+    lang: Lang
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A term that one source might be about.
+
+    ``key`` is the lemma key; ``signals`` counts how often each sign was seen (title, heading, bold,
+    link, definition, acronym, translation, noun); ``definition`` is the span of the defining sentence.
+    """
+
+    key: str
+    name: str
+    lang: Lang
+    kind: ConceptKind | None
+    signals: dict[str, int]
+    aliases: tuple[Alias, ...] = ()
+    definition: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement worth citing, with its verbatim span in the Source.
+
+    ``text`` is the statement as it may be shown; ``rank`` in [0, 1] is higher for a sentence that
+    stands alone well.
+    """
+
+    ordinal: int
+    start: int
+    end: int
+    text: str
+    lang: Lang
+    page: int | None
+    heading: str
+    rank: float
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """Everything that an engine reads out of one Source."""
+
+    title: str
+    lang: Lang
+    summary: str
+    candidates: tuple[Candidate, ...]
+    claims: tuple[Claim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A claim as a brief gives it: where it stands and whose words it is."""
+
+    source_id: int
+    source_key: str
+    source_title: str
+    start: int
+    end: int
+    text: str
+    lang: Lang
+    page: int | None
+    heading: str
+    rank: float
+    defines: bool
+    mentions: tuple[tuple[int, int, str], ...] = ()
+    """(start, end, title) of each other concept named in it; offsets within ``text``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What an engine gets in order to write one article."""
+
+    title: str
+    kind: str
+    lang: Lang
+    aliases: tuple[str, ...]
+    statements: tuple[Statement, ...]
+    main_source_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """A footnote of an article: the quote and where it stands. ``ordinal`` counts from 1."""
+
+    ordinal: int
+    source_id: int
+    start: int
+    end: int
+    quote: str
+    page: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Article:
+    """A written page body: cited statements and ``[[Title]]`` links, no headings of ours around it."""
+
+    title: str
+    lang: Lang
+    summary: str
+    body: str
+    citations: tuple[Citation, ...]
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A search result; ``score`` in [0, 1], higher is better; ``parts`` holds each part's score."""
+
+    kind: str
+    slug: str
+    title: str
+    snippet: str
+    score: float
+    lang: str
+    page: int | None
+    parts: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,243 @@
+"""Markdown read into a Document: plain text, blocks and marks.
+
+Owns how Markdown's structure becomes offsets. Syntax is markdown-it-py's; the one rule of our own is
+Obsidian's ``[[wikilink]]``.
+"""
+
+import re
+from datetime import date, datetime
+from functools import cache
+from typing import Any
+
+import yaml
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+
+from kbwiki.records import Block, BlockKind, Document, Mark, MarkKind
+from kbwiki.text.normal import clean_line, clean_text
+
+_REFERENCES = re.compile(
+    r"(references?|bibliography|works cited|further reading|see also|sources|"
+    r"литература|список литературы|источники|библиография|ссылки|см\. также|смотрите также)\W*",
+    re.IGNORECASE,
+)
+_WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
+_TAGS = re.compile(r"<[^>]+>")
+
+
+def _wikilink_rule(state: StateInline, silent: bool) -> bool:
+    found = _WIKILINK.match(state.src, state.pos)
+    if not found:
+        return False
+    if not silent:
+        token = state.push("wikilink", "", 0)
+        target = found.group(1).strip()
+        token.content = (found.group(2) or target.split("#")[0]).strip()
+        token.meta = {"target": target}
+    state.pos = found.end()
+    return True
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser.use(front_matter_plugin).use(dollarmath_plugin, allow_digits=False).use(footnote_plugin)
+    parser.inline.ruler.before("link", "wikilink", _wikilink_rule)
+    return parser
+
+
+class Builder:
+    """Collects text, blocks and marks; blocks are parted by a blank line."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.size = 0
+        self.blocks: list[Block] = []
+        self.marks: list[Mark] = []
+
+    def add(self, text: str) -> None:
+        """Append text to the open block."""
+        self.parts.append(text)
+        self.size += len(text)
+
+    def mark(self, kind: MarkKind, start: int, target: str = "") -> None:
+        """Mark the text from ``start`` to here."""
+        if self.size > start:
+            self.marks.append(Mark(kind, start, self.size, target))
+
+    def block(self, kind: BlockKind, start: int, level: int = 0) -> None:
+        """Close a block that began at ``start``, if it holds anything."""
+        if self.size > start:
+            self.blocks.append(Block(kind, start, self.size, level))
+            self.add("\n\n")
+
+    def text(self) -> str:
+        """Return all text so far."""
+        return "".join(self.parts)
+
+
+def read_markdown(text: str) -> Document:
+    """Return the Document of a Markdown text; faulty front matter becomes a note, never an error."""
+    tokens = _parser().parse(clean_text(text))
+    meta: dict[str, Any] = {}
+    notes: list[str] = []
+    if tokens and tokens[0].type == "front_matter":
+        meta, notes = _front_matter(tokens[0].content)
+    builder = Builder()
+    _walk(tokens, builder)
+    blocks = _mark_references(builder)
+    plain = builder.text().rstrip()
+    heading = next((plain[b.start : b.end] for b in blocks if b.kind == "heading" and b.level == 1), "")
+    dated = _as_date(meta.get("date") or meta.get("updated"))
+    return Document(
+        text=plain,
+        title=clean_line(str(meta.get("title") or "")) or clean_line(heading),
+        authors=_as_names(meta.get("authors") or meta.get("author")),
+        year=_as_year(meta.get("year")) or (dated.year if dated else None),
+        dated=dated,
+        blocks=tuple(blocks),
+        marks=tuple(builder.marks),
+        notes=tuple(notes),
+    )
+
+
+def _front_matter(content: str) -> tuple[dict[str, Any], list[str]]:
+    try:
+        meta = yaml.safe_load(content)
+    except (yaml.YAMLError, ValueError) as error:
+        return {}, [f"front matter is not valid YAML ({str(error).splitlines()[0]}); it was left out"]
+    if meta is None:
+        return {}, []
+    if not isinstance(meta, dict):
+        return {}, ["front matter is not a mapping; it was left out"]
+    return {str(k).lower(): v for k, v in meta.items()}, []
+
+
+def _as_date(value: object) -> date | None:
+    if isinstance(value, datetime):
+        return value.date()
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value).strip()[:10])
+    except ValueError:
+        return None
+
+
+def _as_year(value: object) -> int | None:
+    found = re.search(r"\b(1[5-9]|20)\d\d\b", str(value or ""))
+    return int(found.group()) if found else None
+
+
+def _as_names(value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = re.split(r"\s*[;,]\s*|\s+(?:and|и)\s+", value)
+    if not isinstance(value, list):
+        return ()
+    return tuple(name for item in value if (name := clean_line(str(item))))
+
+
+def _walk(tokens: list[Token], builder: Builder) -> None:
+    """Append every block token in order; list items and quotes hand their kind to paragraphs."""
+    inside: list[BlockKind] = ["paragraph"]
+    level = 0
+    row: int | None = None
+    for token in tokens:
+        match token.type:
+            case "list_item_open" | "blockquote_open":
+                inside.append("item" if token.type == "list_item_open" else "quote")
+            case "list_item_close" | "blockquote_close" | "heading_close":
+                inside.pop()
+                level = 0
+            case "heading_open":
+                inside.append("heading")
+                level = int(token.tag[1])
+            case "tr_open":
+                row = builder.size
+            case "th_open" | "td_open" if row is not None and builder.size > row:
+                builder.add(" | ")
+            case "tr_close" if row is not None:
+                builder.block("table", row)
+                row = None
+            case "inline":
+                start = builder.size
+                _inline(token.children or [], builder)
+                if row is None:
+                    builder.block(inside[-1], start, level)
+            case "fence" | "code_block":
+                _verbatim(builder, "code", token.content)
+            case "math_block" | "math_block_label":
+                _verbatim(builder, "math", f"$${token.content.strip()}$$")
+            case "html_block":
+                _html_block(builder, token.content)
+            case _:
+                pass
+
+
+def _verbatim(builder: Builder, kind: BlockKind, content: str) -> None:
+    start = builder.size
+    builder.add(content.strip("\n"))
+    builder.block(kind, start)
+
+
+def _html_block(builder: Builder, content: str) -> None:
+    text = clean_line(_TAGS.sub(" ", re.sub(r"<!--.*?-->", " ", content, flags=re.DOTALL)))
+    if text:
+        start = builder.size
+        builder.add(text)
+        builder.block("paragraph", start)
+
+
+def _inline(children: list[Token], builder: Builder) -> None:
+    opened: list[tuple[int, str]] = []
+    for token in children:
+        start = builder.size
+        match token.type:
+            case "text" | "text_special":
+                builder.add(token.content)
+            case "softbreak" | "hardbreak":
+                builder.add(" ")
+            case "strong_open":
+                opened.append((start, ""))
+            case "link_open":
+                opened.append((start, str(token.attrs.get("href", ""))))
+            case "strong_close" if opened:
+                builder.mark("bold", opened.pop()[0])
+            case "link_close" if opened:
+                at, target = opened.pop()
+                builder.mark("link", at, target)
+            case "code_inline":
+                builder.add(token.content)
+                builder.mark("code", start)
+            case "math_inline" | "math_inline_double" | "math_single":
+                builder.add(f"${token.content}$")
+                builder.mark("math", start)
+            case "wikilink":
+                builder.add(token.content)
+                builder.mark("wikilink", start, token.meta["target"])
+            case _:
+                pass
+
+
+def is_references(heading: str) -> bool:
+    """Tell whether a heading opens a list of references or links."""
+    return bool(_REFERENCES.fullmatch(clean_line(heading)))
+
+
+def _mark_references(builder: Builder) -> list[Block]:
+    """Return the blocks; those under a heading such as References become ``references``."""
+    text = builder.text()
+    out: list[Block] = []
+    under = 0
+    for block in builder.blocks:
+        if block.kind == "heading":
+            if not under or block.level <= under:
+                under = block.level if is_references(text[block.start : block.end]) else 0
+            out.append(Block("references", block.start, block.end) if under else block)
+        else:
+            out.append(Block("references", block.start, block.end) if under else block)
+    return out

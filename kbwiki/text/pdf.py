@@ -1,0 +1,168 @@
+"""The text layer of a PDF read into a Document, page by page.
+
+Owns how lines become paragraphs and headings. Pages that hold no text are named in ``notes``.
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from kbwiki.errors import InputError
+from kbwiki.records import Block, BlockKind, Document
+from kbwiki.text.markdown import Builder, is_references
+from kbwiki.text.normal import clean_line, clean_text
+
+_LIGATURES = str.maketrans({"ﬁ": "fi", "ﬂ": "fl", "ﬀ": "ff", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st"})
+_SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page: text, left and bottom edge and height in points."""
+
+    text: str
+    left: float
+    bottom: float
+    height: float
+
+
+def read_pdf(raw: bytes) -> Document:
+    """Return the Document of a PDF with a text layer; raise InputError if it cannot be opened."""
+    import pypdfium2  # noqa: PLC0415
+
+    try:
+        pdf = pypdfium2.PdfDocument(raw)
+    except pypdfium2.PdfiumError as error:
+        why = "it is encrypted" if "password" in str(error).lower() else "it is broken or no PDF"
+        raise InputError(f"pdf: the file could not be opened: {why}.", "Save a clean copy.") from error
+    try:
+        return _read(pdf)
+    finally:
+        pdf.close()
+
+
+def _read(pdf: Any) -> Document:
+    pages: list[list[Line]] = []
+    empty: list[str] = []
+    for number in range(len(pdf)):
+        lines = _lines(pdf, number)
+        pages.append(lines)
+        if not lines:
+            empty.append(str(number + 1))
+    meta = pdf.get_metadata_dict(skip_empty=True)
+    builder = Builder()
+    starts: list[int] = []
+    heights = Counter(round(line.height, 1) for page in pages for line in page for _ in line.text)
+    usual = heights.most_common(1)[0][0] if heights else 0.0
+    repeated = _running_heads(pages)
+    for page in pages:
+        starts.append(builder.size)
+        _add_page([line for line in page if line.text not in repeated], usual, builder)
+    text = builder.text().rstrip()
+    blocks = _mark_references(builder.blocks, text)
+    first = next((text[b.start : b.end] for b in blocks if b.kind == "heading"), "")
+    dated = _pdf_date(meta.get("CreationDate", ""))
+    notes = (f"pages {', '.join(empty)}: no text layer, {len(empty)} of {len(pages)}",) if empty else ()
+    author = clean_line(meta.get("Author", ""))
+    return Document(
+        text=text,
+        title=clean_line(meta.get("Title", "")) or first,
+        authors=tuple(a for a in re.split(r"\s*[;,]\s*|\s+and\s+", author) if a),
+        year=dated.year if dated else None,
+        dated=dated,
+        blocks=tuple(blocks),
+        pages=tuple(starts),
+        notes=notes,
+    )
+
+
+def _lines(pdf: Any, number: int) -> list[Line]:
+    """Return the lines of one page in reading order; a page that cannot be parsed has none."""
+    import pypdfium2  # noqa: PLC0415
+
+    try:
+        page = pdf[number]
+        textpage = page.get_textpage()
+    except pypdfium2.PdfiumError:
+        return []
+    out: list[Line] = []
+    for at in range(textpage.count_rects()):
+        left, bottom, right, top = textpage.get_rect(at)
+        text = clean_line(textpage.get_text_bounded(left, bottom, right, top).translate(_LIGATURES))
+        if not text:
+            continue
+        if out and abs(out[-1].bottom - bottom) < 0.4 * max(out[-1].height, top - bottom) and left >= out[-1].left:
+            last = out.pop()
+            joined = last.text if last.text == text else f"{last.text} {text}"
+            out.append(Line(joined, last.left, last.bottom, max(last.height, top - bottom)))
+        else:
+            out.append(Line(text, left, bottom, top - bottom))
+    textpage.close()
+    page.close()
+    return out
+
+
+def _running_heads(pages: list[list[Line]]) -> set[str]:
+    """Return first and last lines that stand on three pages or more."""
+    edges = Counter(line.text for page in pages for line in {*page[:1], *page[-1:]})
+    return {text for text, n in edges.items() if n >= 3}
+
+
+def _add_page(lines: list[Line], usual: float, builder: Builder) -> None:
+    paragraph: list[str] = []
+    for at, line in enumerate(lines):
+        if at == len(lines) - 1 and re.fullmatch(r"[-–—\s\d]+", line.text):
+            continue
+        if line.height > usual * 1.12 and len(line.text) < 160 and not line.text.endswith("."):
+            _flush(paragraph, builder)
+            start = builder.size
+            builder.add(line.text)
+            builder.block("heading", start, 1 if line.height > usual * 1.45 else 2)
+            continue
+        before = lines[at - 1] if at else None
+        if paragraph and before and _parts(before, line, paragraph[-1]):
+            _flush(paragraph, builder)
+        paragraph.append(line.text)
+    _flush(paragraph, builder)
+
+
+def _parts(before: Line, line: Line, last: str) -> bool:
+    """Tell whether a new paragraph begins: a wider gap, or an indent after a finished sentence."""
+    gap = before.bottom - line.bottom
+    if gap > 1.75 * max(before.height, line.height):
+        return True
+    return bool(_SENTENCE_END.search(last)) and line.left - before.left > 6
+
+
+def _flush(paragraph: list[str], builder: Builder) -> None:
+    if not paragraph:
+        return
+    text = paragraph[0]
+    for line in paragraph[1:]:
+        broken = re.search(r"[^\W\d_]-$", text) and line[:1].islower()
+        text = text[:-1] + line if broken else f"{text} {line}"
+    paragraph.clear()
+    start = builder.size
+    builder.add(clean_text(text))
+    builder.block("paragraph", start)
+
+
+def _mark_references(blocks: list[Block], text: str) -> list[Block]:
+    out: list[Block] = []
+    inside = False
+    for block in blocks:
+        if block.kind == "heading":
+            inside = is_references(text[block.start : block.end])
+        kind: BlockKind = "references" if inside else block.kind
+        out.append(Block(kind, block.start, block.end, block.level))
+    return out
+
+
+def _pdf_date(value: str) -> date | None:
+    found = re.match(r"D:(\d{4})(\d{2})(\d{2})", value)
+    try:
+        return date(*map(int, found.groups())) if found else None
+    except ValueError:
+        return None

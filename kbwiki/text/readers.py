@@ -1,0 +1,123 @@
+"""Files read into Documents: one function a format, picked by the file's suffix.
+
+Owns encodings and formats. Knows nothing about paths on disk, the store or concepts; it is given
+bytes. A file that cannot be read honestly raises InputError; what was left out is in ``notes``.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from kbwiki.errors import InputError
+from kbwiki.records import Document
+from kbwiki.text.markdown import read_markdown
+from kbwiki.text.normal import clean_line, clean_text
+
+_META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
+_ENCODINGS = ["utf_8", "utf_16", "utf_16_le", "utf_16_be", "cp1251", "koi8_r", "cp866", "cp1252", "latin_1"]
+_BARE_URL = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
+
+
+def read_document(name: str, raw: bytes) -> Document:
+    """Return the Document of a file's bytes; the suffix of ``name`` picks the reader.
+
+    Raises InputError where the format is unknown or the bytes cannot be read.
+    """
+    reader = READERS.get(suffix_of(name))
+    if reader is None:
+        raise InputError(f"{name}: no reader for this kind of file.", f"Known: {', '.join(READERS)}.")
+    if not raw.strip():
+        raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
+    document = reader(raw)
+    if not document.text.strip():
+        raise InputError(f"{name}: no text came out of it.", "; ".join(document.notes))
+    return document
+
+
+def suffix_of(name: str) -> str:
+    """Return the lower-case suffix of a file name with its dot, or an empty string."""
+    base = name.rsplit("/", 1)[-1]
+    return "." + base.rsplit(".", 1)[1].lower() if "." in base[1:] else ""
+
+
+def decode(raw: bytes, declared: str = "") -> str:
+    """Return the text of bytes: a declared charset if it decodes, UTF-8, else the likeliest of a few."""
+    for encoding in filter(None, (declared, "utf-8-sig" if raw[:3] == b"\xef\xbb\xbf" else "", "utf-8")):
+        try:
+            return raw.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    from charset_normalizer import from_bytes  # noqa: PLC0415
+
+    best = from_bytes(raw, cp_isolation=_ENCODINGS).best()
+    if best is None:
+        raise InputError("text: the encoding was not recognised.", "Save the file as UTF-8.")
+    return str(best)
+
+
+def _read_md(raw: bytes) -> Document:
+    return read_markdown(decode(raw))
+
+
+def _read_txt(raw: bytes) -> Document:
+    """Read plain text: a short first line that stands alone is the title."""
+    text = clean_text(decode(raw))
+    paragraphs = [p for p in re.split(r"\n\s*\n", text.strip("\n")) if p.strip()]
+    lines: list[str] = []
+    for at, paragraph in enumerate(paragraphs):
+        one = clean_line(paragraph)
+        is_heading = len(one) <= 90 and "\n" not in paragraph.strip() and not re.search(r"[.!?:;,…]$", one)
+        escaped = re.sub(r"([\\`*_\[\]<>#$|])", r"\\\1", one)
+        escaped = re.sub(r"^([-+]|\d+[.)])(\s)", r"\\\1\2", escaped)
+        lines.append(("# " if at == 0 else "## ") + escaped if is_heading else escaped)
+    return read_markdown("\n\n".join(lines))
+
+
+def _read_html(raw: bytes) -> Document:
+    """Read a web page: its main text, without menus, as Markdown."""
+    import trafilatura  # noqa: PLC0415
+
+    found = _META_CHARSET.search(raw[:4096])
+    html = decode(raw, found.group(1).decode("ascii") if found else "")
+    try:
+        page = trafilatura.bare_extraction(
+            html, favor_recall=True, include_formatting=True, include_links=True,
+            include_comments=False, with_metadata=True,
+        )
+        body = trafilatura.extract(
+            html, output_format="markdown", favor_recall=True, include_formatting=True,
+            include_links=True, include_comments=False,
+        )
+    except (ValueError, AssertionError) as error:
+        raise InputError("html: the page could not be parsed.", str(error)) from error
+    if not body:
+        return Document("", notes=("no main text was found in the page",))
+    document = read_markdown(body)
+    meta = page.as_dict() if page is not None and hasattr(page, "as_dict") else {}
+    dated = re.match(r"\d{4}-\d{2}-\d{2}", str(meta.get("date") or ""))
+    with_date = read_markdown(f"---\ndate: {dated.group()}\n---\n") if dated else document
+    author = str(meta.get("author") or "")
+    return replace(
+        document,
+        title=document.title or clean_line(str(meta.get("title") or "")),
+        authors=tuple(clean_line(a) for a in re.split(r"\s*;\s*", author) if a.strip()),
+        dated=with_date.dated,
+        year=with_date.year,
+    )
+
+
+def _read_pdf(raw: bytes) -> Document:
+    from kbwiki.text.pdf import read_pdf  # noqa: PLC0415
+
+    return read_pdf(raw)
+
+
+READERS: dict[str, Callable[[bytes], Document]] = {
+    ".md": _read_md,
+    ".markdown": _read_md,
+    ".txt": _read_txt,
+    ".text": _read_txt,
+    ".html": _read_html,
+    ".htm": _read_html,
+    ".pdf": _read_pdf,
+}

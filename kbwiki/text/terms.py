@@ -1,0 +1,272 @@
+"""Noun phrases, brackets and definitions of English and Russian sentences: what might be a concept.
+
+Owns the grammar of names. English is read through tags, Russian through the agreement of case, number
+and gender; a Latin word in a Russian sentence is a name.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbwiki.records import Lang
+from kbwiki.text.lexicon import FALSE_NOUNS, GENERIC_HEADS, GERUNDS, STOP_MODIFIERS
+from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tag_english, tokens
+
+MAX_WORDS = 5
+_INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z]+[A-Z]|\d.*[A-Za-z]")
+_ENGLISH = re.compile(r"(?:[ANPEG]*[NP]M?|[ANPE]+G)(?![A-Z])|[ANPEG]*[NP]M?")
+_DETERMINERS = {"a", "an", "the", "its", "their", "his", "her", "this", "that", "these", "each", "every"}
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A noun phrase: its span, its name in dictionary form, and whether it is a proper name."""
+
+    start: int
+    end: int
+    name: str
+    key: str
+    proper: bool
+    tail: int = 0
+    """Words of a Russian genitive tail, 0 where there is none."""
+
+
+def terms(text: str, offset: int, lang: Lang) -> list[Term]:
+    """Return the noun phrases of one sentence in order; spans are shifted by ``offset``."""
+    found = _russian(text) if lang == "ru" else _english(text)
+    return [
+        Term(t.start + offset, t.end + offset, t.name, t.key, t.proper, t.tail)
+        for t in found
+        if t.key and re.search(r"[^\W\d_]{2}|[A-ZА-Я]\d", t.name)
+    ]
+
+
+def _english(text: str) -> Iterator[Term]:
+    toks = tokens(text)
+    tags = tag_english([t.text for t in toks])
+    classes = "".join(
+        _class(tok, tag, toks[i + 1].text if i + 1 < len(toks) else "", i == 0)
+        for i, (tok, tag) in enumerate(zip(toks, tags, strict=True))
+    )
+    for match in re.finditer(r"[ANPEGM]+", classes):
+        yield from _english_phrase(text, toks, classes, match.start(), match.end())
+
+
+def _class(token: Token, tag: str, following: str, first: bool) -> str:
+    """Return one letter: A adjective, N noun, P name, G gerund, E participle, M number, else a dot."""
+    word = token.text
+    low = word.lower()
+    if not token.is_word or low in _DETERMINERS:
+        return "."
+    if word.isdigit():
+        return "M"
+    base = lemma(low)
+    verb_like = (tag == "NN2" and following.lower() in _DETERMINERS) or (low != base and base in FALSE_NOUNS)
+    if _INNER_CAPS.search(word):
+        return "P"
+    if (verb_like and word.islower()) or low in GERUNDS:
+        return "."
+    if word[0].isupper() and (not first or following[:1].isupper()):
+        return "P"
+    if tag == "NP0":
+        return "P" if word[0].isupper() else "N"
+    return {"NN0": "N", "NN1": "N", "NN2": "N", "AJ0": "A", "VVG": "G", "VVN": "E", "VVD": "E"}.get(tag, ".")
+
+
+def _english_phrase(
+    text: str, toks: list[Token], classes: str, start: int, end: int
+) -> Iterator[Term]:
+    while start < end and (classes[start] == "M" or lemma(toks[start].text) in STOP_MODIFIERS):
+        start += 1
+    match = re.match(r"[ANPEG]*[NP]M?|[ANPE]+G", classes[start:end])
+    if not match:
+        return
+    stop = start + match.end()
+    if stop < end:
+        yield from _english_phrase(text, toks, classes, stop, end)
+    if stop - start > MAX_WORDS:
+        return
+    words = toks[start:stop]
+    if classes[start:stop] == "G" or (len(words) == 1 and classes[start] in "AE"):
+        return
+    surface = text[words[0].start : words[-1].end]
+    proper = all(c in "PM" for c in classes[start:stop])
+    name = surface if proper and surface[-2:-1].islower() else singular(surface)
+    yield Term(words[0].start, words[-1].end, name, lemma_key(name), proper)
+
+
+def singular(name: str) -> str:
+    """Return an English name with its last word in the singular where that only drops an ``s``."""
+    head, _, last = name.rpartition(" ")
+    if last.endswith("s") and len(last) > 3 and lemma(last) == last[:-1].casefold():
+        last = last[:-1]
+    return f"{head} {last}".strip()
+
+
+def _russian(text: str) -> Iterator[Term]:
+    toks = [t for t in tokens(text)]
+    at = 0
+    while at < len(toks):
+        term, following = _russian_phrase(text, toks, at)
+        if term:
+            yield term
+        at = following
+
+
+def _russian_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None, int]:
+    """Return the phrase that begins at token ``at``, if any, and where to go on."""
+    if not toks[at].is_word:
+        return None, at + 1
+    if not is_russian(toks[at].text):
+        return _latin_phrase(text, toks, at)
+    start = at
+    adjectives: list[int] = []
+    while at < len(toks) and _is_adjective(toks[at].text):
+        adjectives.append(at)
+        at += 1
+    if adjectives and at < len(toks) and _is_latin_name(toks[at].text):
+        return _adjective_latin(text, toks, adjectives, at)
+    if at >= len(toks) or not _is_noun(toks[at].text):
+        return None, max(at, start + 1)
+    adjectives = _agreeing(toks, adjectives, at)
+    while adjectives and lemma(toks[adjectives[0]].text) in STOP_MODIFIERS:
+        adjectives.pop(0)
+    end = _genitive_tail(toks, at + 1)
+    if end - (adjectives[0] if adjectives else at) > MAX_WORDS:
+        end = at + 1
+    first = adjectives[0] if adjectives else at
+    name = _nominative(text, toks, adjectives, at, end)
+    proper = toks[at].text[0].isupper() and at > 0
+    tail = end - at - 1
+    return Term(toks[first].start, toks[end - 1].end, name, lemma_key(name), proper, tail), at + 1
+
+
+def _latin_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None, int]:
+    end = at
+    while end < len(toks) and toks[end].is_word and not is_russian(toks[end].text):
+        end += 1
+    words = toks[at:end]
+    while words and words[0].text.isdigit():
+        words = words[1:]
+    if not words or len(words) > MAX_WORDS + 1:
+        return None, end
+    surface = text[words[0].start : words[-1].end]
+    name = surface if surface[-2:-1].islower() and surface != surface.lower() else singular(surface)
+    if len(name) < 2:
+        return None, end
+    return Term(words[0].start, words[-1].end, name, lemma_key(name), name != name.lower()), end
+
+
+def _is_adjective(word: str) -> bool:
+    return is_russian(word) and any(p.tag.POS in {"ADJF", "PRTF"} for p in parses(word)[:4])
+
+
+def _nouns(word: str) -> list[Any]:
+    return [p for p in parses(word.rsplit("-", 1)[-1]) if p.tag.POS == "NOUN" and p.score > 0.05]
+
+
+def _is_noun(word: str) -> bool:
+    found = parses(word.rsplit("-", 1)[-1])
+    nouns = _nouns(word)
+    return is_russian(word) and bool(nouns) and len(word) > 2 and (
+        found[0].tag.POS == "NOUN" or sum(p.score for p in nouns) > 0.4
+    )
+
+
+def _agreeing(toks: list[Token], adjectives: list[int], noun: int) -> list[int]:
+    """Return the unbroken run of adjectives before the noun that agree with it."""
+    cases = {(p.tag.case, p.tag.number) for p in _nouns(toks[noun].text)}
+    kept: list[int] = []
+    for at in reversed(adjectives):
+        mine = {(p.tag.case, p.tag.number) for p in parses(toks[at].text) if p.tag.POS in {"ADJF", "PRTF"}}
+        if not mine & cases:
+            break
+        kept.insert(0, at)
+    return kept
+
+
+def _is_latin_name(word: str) -> bool:
+    return word[0].isupper() and not is_russian(word)
+
+
+def _adjective_latin(
+    text: str, toks: list[Token], adjectives: list[int], at: int
+) -> tuple[Term | None, int]:
+    """Read «линейные RNN»: adjectives before a Latin name, which shows no gender of its own."""
+    while adjectives and lemma(toks[adjectives[0]].text) in STOP_MODIFIERS:
+        adjectives.pop(0)
+    if not adjectives or len(adjectives) + 1 > MAX_WORDS:
+        return None, at
+    parts: list[str] = []
+    for i in adjectives:
+        reading = next(p for p in parses(toks[i].text) if p.tag.POS in {"ADJF", "PRTF"})
+        form = reading.inflect({"nomn"}) or reading
+        parts.append(_like(toks[i].text, form.word))
+    name = " ".join([*parts, singular(toks[at].text)])
+    return Term(toks[adjectives[0]].start, toks[at].end, name, lemma_key(name), False), at
+
+
+def _genitive_tail(toks: list[Token], at: int) -> int:
+    """Return the end of ``(adjective* noun){1,2}`` in the genitive after a head noun, else ``at``.
+
+    A dash between two surnames («итерация Ньютона — Шульца») belongs to the tail.
+    """
+    if at < len(toks) and lemma(toks[at].text) in STOP_MODIFIERS:
+        return at
+    end = _genitive_noun(toks, at)
+    if end == at:
+        return at
+    if end + 1 < len(toks) and toks[end].text in "—–-" and toks[end - 1].text[0].isupper():
+        second = toks[end + 1].text
+        if second[0].isupper() and is_russian(second) and _genitive(second):
+            return end + 2
+    return _genitive_noun(toks, end)
+
+
+def _genitive_noun(toks: list[Token], at: int) -> int:
+    end = at
+    while end < len(toks) and _is_adjective(toks[end].text) and _genitive(toks[end].text):
+        end += 1
+    ends = end < len(toks) and toks[end].is_word and _is_noun(toks[end].text) and _genitive(toks[end].text)
+    return end + 1 if ends else at
+
+
+def _genitive(word: str) -> bool:
+    return any(p.tag.case in {"gent", "gen2"} for p in parses(word.rsplit("-", 1)[-1]))
+
+
+def _nominative(text: str, toks: list[Token], adjectives: list[int], noun: int, end: int) -> str:
+    word = toks[noun].text
+    prefix, _, last = word.rpartition("-")
+    reading = _nouns(word)[0]
+    plural_only = "Pltm" in reading.tag
+    grammemes = {"nomn"} if plural_only else {"nomn", "sing"}
+    head = reading.inflect(grammemes) or reading
+    name = _like(last, head.word)
+    parts = [f"{prefix}-{name}" if prefix else name]
+    want = {"nomn", "plur"} if plural_only else {"nomn", "sing", head.tag.gender or "masc"}
+    for at in reversed(adjectives):
+        readings = [p for p in parses(toks[at].text) if p.tag.POS in {"ADJF", "PRTF"}]
+        form = readings[0].inflect(want)
+        parts.insert(0, _like(toks[at].text, form.word if form else toks[at].text))
+    if end > noun + 1:
+        parts.append(text[toks[noun + 1].start : toks[end - 1].end])
+    return " ".join(parts)
+
+
+def _like(model: str, word: str) -> str:
+    """Return the word with the capitals of the form that stood in the text."""
+    if model.isupper() and len(model) > 1:
+        return word.upper()
+    return word[:1].upper() + word[1:] if model[:1].isupper() else word
+
+
+def is_generic(key: str) -> bool:
+    """Tell whether a lemma key names nothing in particular: a plain head, alone or barely modified."""
+    words = key.split()
+    head = words[0] if is_russian(key) and len(words) > 1 and not _is_adjective(words[0]) else words[-1]
+    rest = [w for w in words if w != head]
+    return (len(words) == 1 and head in GENERIC_HEADS) or (
+        head in GENERIC_HEADS and all(w in STOP_MODIFIERS or w in GENERIC_HEADS for w in rest)
+    )
