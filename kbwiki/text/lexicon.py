@@ -104,6 +104,12 @@ KIND_HEADS: dict[str, ConceptKind] = {
 }
 """Head lemma of a name or of its definition's genus -> kind."""
 
+PARTITIVES = _words(
+    "form kind type sort variant version class member part component case example instance special way "
+    "форма вид тип вариант версия класс часть компонент случай пример разновидность частный"
+)
+"""Heads that say nothing of their own in "is a form of X": the kind is X's."""
+
 AGENT_VERBS = _words(
     "propose introduce develop invent describe present create publish formulate derive "
     "предложить разработать создать описать представить сформулировать ввести опубликовать изобрести"

@@ -16,6 +16,8 @@ from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tag_e
 MAX_WORDS = 5
 _INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z]+[A-Z]|\d.*[A-Za-z]")
 _ENGLISH = re.compile(r"(?:[ANPEG]*[NP]M?|[ANPE]+G)(?![A-Z])|[ANPEG]*[NP]M?")
+# A surname that the dictionary lacks («правило Хебба»): its ending looks like a genitive.
+_SURNAME = re.compile(r"[А-ЯЁ][а-яё]{2,}(?:а|я|ого|его|ой|ей|ы|и)")
 _DETERMINERS = {"a", "an", "the", "its", "their", "his", "her", "this", "that", "these", "each", "every"}
 
 
@@ -228,8 +230,10 @@ def _genitive_noun(toks: list[Token], at: int) -> int:
     end = at
     while end < len(toks) and _is_adjective(toks[end].text) and _genitive(toks[end].text):
         end += 1
-    ends = end < len(toks) and toks[end].is_word and _is_noun(toks[end].text) and _genitive(toks[end].text)
-    return end + 1 if ends else at
+    if end == len(toks) or not toks[end].is_word:
+        return at
+    word = toks[end].text
+    return end + 1 if (_is_noun(word) and _genitive(word)) or _SURNAME.fullmatch(word) else at
 
 
 def _genitive(word: str) -> bool:

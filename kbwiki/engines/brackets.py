@@ -1,0 +1,123 @@
+"""Names in brackets: acronyms with their expansion, and translations.
+
+Acronyms follow Schwartz and Hearst, "A Simple Algorithm for Identifying Abbreviation Definitions in
+Biomedical Text" (2003). A translation is a name in the other script right after a phrase.
+"""
+
+import re
+from collections.abc import Iterator
+
+from kbwiki.records import Alias
+from kbwiki.text.normal import clean_line
+from kbwiki.text.terms import Term, singular
+from kbwiki.text.words import WORD, is_russian, lang_of, lemma_key
+
+_BRACKET = re.compile(r"\s\(([^()]{2,90})\)")
+_PREFIX = re.compile(
+    r"^(?:англ|рус|лат|сокр|от англ|от)\.?\s+|^(?:also|or|short for|abbreviated|known as|called|also called|"
+    r"или|также|далее|сокращённо|сокращенно|in Russian|in English)[\s:]+",
+    re.IGNORECASE,
+)
+_PREPOSITION = re.compile(r"\s(?:в|во|на|с|со|по|без|для|из|как|of|in|as|with|for)\s")
+_ACRONYM = re.compile(r"(?=(?:.*[A-ZА-ЯЁ]){2})[A-Za-zА-Яа-яЁё0-9][\w\-–/]{1,11}")
+
+
+def bracket_aliases(text: str, start: int, end: int, found: list[Term]) -> Iterator[tuple[str, Alias]]:
+    """Yield (name, alias) for each bracket in ``text[start:end]`` that renames what stands before it."""
+    for match in _BRACKET.finditer(text, start, end):
+        before = text[start : match.start()]
+        phrase = next((t for t in found if t.end == match.start()), None)
+        name = ""
+        for part in re.split(r"\s*[,;]\s*", match.group(1)):
+            part = clean_line(_PREFIX.sub("", part)).strip(" \"'«»“”")
+            if not part or part[:1].isdigit():
+                continue
+            if _ACRONYM.fullmatch(part):
+                long = expansion(part, name or before)
+                if long:
+                    yield long, Alias(singular(part), "acronym", lang_of(part))
+                    continue
+            if phrase and not name and (shorter := _abbreviated(phrase.name, part)):
+                long, short = shorter
+                yield long, Alias(short, "acronym", lang_of(short))
+                continue
+            whole = _translated(text, found, phrase, part) if phrase else None
+            if whole and not name:
+                name = part
+                yield whole, Alias(singular(part), "translation", lang_of(part))
+
+
+def expansion(acronym: str, before: str) -> str:
+    """Return the words at the end of ``before`` that an acronym abbreviates, or an empty string.
+
+    Walks both from the right; each letter of the acronym must occur in order, its first at the start
+    of a word. At most ``min(n + 5, 2 n)`` words for ``n`` letters, and at least two.
+    """
+    letters = [c.casefold() for c in re.sub(r"s$", "", acronym) if c.isalnum()]
+    words = list(WORD.finditer(before))[-min(len(letters) + 5, 2 * len(letters)) :]
+    if len(words) < 2 or before[words[-1].end() :].strip(" \"'»”"):
+        return ""
+    low = before.casefold()
+    at = words[-1].end() - 1
+    for index in range(len(letters) - 1, -1, -1):
+        while at >= words[0].start() and not (
+            low[at] == letters[index]
+            and (index > 0 or at == 0 or not low[at - 1].isalnum())
+        ):
+            at -= 1
+        if at < words[0].start():
+            return ""
+        at -= 1
+    long = before[at + 1 :].strip(" \"'«»“”")
+    n_words = len(WORD.findall(long))
+    if n_words < 2 or re.search(r"[.;:()!?]", long):
+        return ""
+    return singular(long) if not is_russian(long) else long
+
+
+def _abbreviated(name: str, part: str) -> tuple[str, str] | None:
+    """Return (long, short) where one of two names abbreviates the other word by word."""
+    for long, short in ((name, part), (part, name)):
+        if len(WORD.findall(short)) > 1 and abbreviates(short, long):
+            return singular(long), singular(short)
+    return None
+
+
+def abbreviates(short: str, long: str) -> bool:
+    """Tell whether each word of ``short`` is a word of ``long`` or the initials of its next words.
+
+    So "KV cache" abbreviates "key-value cache", and "linear RNN" "linear recurrent neural network".
+    """
+    words = [m.group() for m in WORD.finditer(long)]
+    at, shortened = 0, False
+    for match in WORD.finditer(short):
+        word = re.sub(r"(?<=[A-ZА-Я])s$", "", match.group())
+        if at < len(words) and lemma_key(word) == lemma_key(words[at]):
+            at += 1
+        elif word.isupper() and 1 < len(word) <= len(words) - at and all(
+            w[0].casefold() == c.casefold() for c, w in zip(word, words[at:], strict=False)
+        ):
+            at += len(word)
+            shortened = True
+        else:
+            return False
+    return shortened and at == len(words)
+
+
+def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | None:
+    """Return the name that ``part``, in the other script, translates: the phrase or one around it.
+
+    «обучение в контексте (in-context learning)»: a translation that is longer than the phrase takes
+    the phrase before the preposition too; one that stays longer by two words translates more than we see.
+    """
+    words = WORD.findall(part)
+    if is_russian(part) == is_russian(phrase.name) or not 1 <= len(words) <= 6 or not lemma_key(part):
+        return None
+    n_whole = len(phrase.key.split())
+    if phrase.tail and len(words) == phrase.tail and n_whole > phrase.tail + 1:
+        return None
+    if len(words) > n_whole:
+        for term in found:
+            if term.end < phrase.start and _PREPOSITION.fullmatch(text, term.end, phrase.start):
+                return f"{term.name}{text[term.end : phrase.end]}"
+    return phrase.name if len(words) - n_whole < 2 else None

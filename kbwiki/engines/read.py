@@ -1,0 +1,264 @@
+"""Reading without a model: the candidates and claims of one source.
+
+Signs of a concept are counted, not judged: which candidate is a concept is for `resolve`, which sees
+the whole corpus.
+"""
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from kbwiki.engines.brackets import bracket_aliases
+from kbwiki.records import (
+    Alias,
+    Block,
+    Candidate,
+    Claim,
+    ConceptKind,
+    Document,
+    Extraction,
+    Lang,
+)
+from kbwiki.text.chunks import page_of
+from kbwiki.text.lexicon import AGENT_VERBS, ANAPHORA, HEADING_STOP, KIND_HEADS, PARTITIVES
+from kbwiki.text.normal import canonical_key, clean_line
+from kbwiki.text.terms import Term, is_generic, terms
+from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, sentences
+
+_PROSE = {"paragraph", "item", "quote"}
+_MAX_NAME_WORDS = 6
+_JOINED = re.compile(r"\s(?:and|or|vs|и|или|против)\s|^(?:why|how|what|from|when|where|on|toward)\b|[:;,?!]"
+                     r"|^(?:как|зачем|почему|что|от|когда|о|об|к)\s", re.IGNORECASE)
+_ENDED = re.compile(r"[.!?…][\"'»”’)\]]*$")
+_IS_A = re.compile(
+    r"\s*(?:\([^()]{1,120}\)\s*)?(?:,[^,]{1,60},)?\s*"
+    r"(?:(?:is|are|was|were|refers to|denotes|means)\s+(?:a|an|the|any|one|two|three|a kind of)\b\s*"
+    r"|(?:—|–|-)\s+(?:это\b\s*)?|\bявля\w+\s+|\bпредставля\w+ собой\s+|\bназыва\w+\s+)",
+    re.IGNORECASE,
+)
+_LEAD = re.compile(r"(?:the|a|an|in [^,]{3,40},|под)\s+", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A candidate while its source is read."""
+
+    names: Counter[tuple[str, Lang]] = field(default_factory=Counter)
+    signals: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[ConceptKind] = field(default_factory=Counter)
+    aliases: dict[tuple[str, str], Alias] = field(default_factory=dict)
+    definition: tuple[int, int] | None = None
+
+
+def read_source(document: Document) -> Extraction:
+    """Return what the grammar finds in a source: claims in order, candidates by key."""
+    lang = lang_of(document.text)
+    drafts: dict[str, _Draft] = defaultdict(_Draft)
+    claims: list[Claim] = []
+    heading = ""
+    title = document.title
+    if title:
+        _sign(drafts, title, "title")
+    for author in document.authors:
+        _sign(drafts, author, "author", kind="person")
+    for block in document.blocks:
+        text = document.text[block.start : block.end]
+        if block.kind == "heading":
+            heading = clean_line(text)
+            if canonical_key(heading) not in HEADING_STOP and heading != title:
+                _sign(drafts, heading, "heading")
+        elif block.kind in _PROSE:
+            _read_block(document, block, heading, drafts, claims)
+    _read_marks(document, drafts)
+    return Extraction(
+        title=title,
+        lang=lang,
+        summary=_summary(claims),
+        candidates=tuple(_finish(key, draft) for key, draft in sorted(drafts.items())),
+        claims=tuple(claims),
+    )
+
+
+def _sign(
+    drafts: dict[str, _Draft], name: str, signal: str, kind: ConceptKind | None = None
+) -> None:
+    """Count a strong sign for a name as it stands, if it is short enough to be one."""
+    name = re.sub(r"\s*\([^()]*\)", "", clean_line(name)).strip(" .,:;!?\"'«»“”*_()")
+    name = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.IGNORECASE)
+    words = WORD.findall(name)
+    if _JOINED.search(name) or not 1 <= len(words) <= _MAX_NAME_WORDS or "$" in name or len(name) < 2:
+        return
+    key = lemma_key(name)
+    if not key or key.replace(" ", "").isdigit() or (signal != "title" and is_generic(key)):
+        return
+    draft = drafts[key]
+    draft.signals[signal] += 1
+    draft.names[name, lang_of(name)] += 3 if signal == "title" else 1
+    if kind:
+        draft.kinds[kind] += 1
+
+
+def _read_block(
+    document: Document,
+    block: Block,
+    heading: str,
+    drafts: dict[str, _Draft],
+    claims: list[Claim],
+) -> None:
+    body = document.text[block.start : block.end]
+    lang = lang_of(body)
+    for start, end in sentences(body, lang):
+        text = body[start:end]
+        found = [t for t in terms(text, block.start + start, lang) if _is_prose(document, t)]
+        for term in found:
+            draft = drafts[term.key]
+            draft.signals["name" if term.proper else "noun"] += 1
+            draft.names[term.name, lang_of(term.name)] += 1
+        _definition(document, block.start + start, block.start + end, found, drafts)
+        _agents(document.text, found, drafts)
+        for term, alias in bracket_aliases(document.text, block.start + start, block.start + end, found):
+            _add_alias(drafts, term, alias)
+        rank = _rank(text, found, block.start + start)
+        if rank > 0:
+            at = block.start + start
+            claims.append(
+                Claim(
+                    ordinal=len(claims),
+                    start=at,
+                    end=block.start + end,
+                    text=clean_line(text),
+                    lang=lang_of(text),
+                    page=page_of(document.pages, at),
+                    heading=heading,
+                    rank=rank,
+                )
+            )
+
+
+def _is_prose(document: Document, term: Term) -> bool:
+    """Tell whether a term lies outside of code and formulas."""
+    return not any(
+        m.kind in {"code", "math"} and m.start < term.end and term.start < m.end
+        for m in document.marks
+    )
+
+
+def _add_alias(drafts: dict[str, _Draft], name: str, alias: Alias) -> None:
+    draft = drafts[lemma_key(name)]
+    draft.names[name, lang_of(name)] += 1
+    draft.signals[alias.kind] += 1
+    draft.aliases.setdefault((canonical_key(alias.name), alias.kind), alias)
+
+
+def _definition(
+    document: Document, start: int, end: int, found: list[Term], drafts: dict[str, _Draft]
+) -> None:
+    """Note the sentence as a definition where its first term is followed by "is a" or «— это»."""
+    if not found:
+        return
+    text = document.text
+    lead = _LEAD.match(text, start)
+    first = found[0]
+    if first.start not in {start, lead.end() if lead else start}:
+        return
+    subject_end = first.end
+    is_a = _IS_A.match(text, subject_end, end)
+    if not is_a:
+        return
+    draft = drafts[first.key]
+    draft.signals["definition"] += 1
+    if draft.definition is None:
+        draft.definition = (start, end)
+    genus = next(
+        (t for t in found[1:] if t.start >= is_a.end() and t.key.split()[-1] not in PARTITIVES), None
+    )
+    kind = kind_of(genus.key) if genus and genus.start - is_a.end() < 60 else None
+    if kind:
+        draft.kinds[kind] += 2
+
+
+def kind_of(key: str) -> ConceptKind | None:
+    """Return the kind that a name's head word hints at, the last head that is known winning."""
+    words = key.split()
+    for word in (*reversed(words[-1:]), *words[:1], *reversed(words[1:-1])):
+        if word in KIND_HEADS:
+            return KIND_HEADS[word]
+    return None
+
+
+def _agents(text: str, found: list[Term], drafts: dict[str, _Draft]) -> None:
+    """Take two-word names around a verb of making for persons."""
+    for term in found:
+        if not term.proper or len(term.key.split()) != 2 or kind_of(term.key):
+            continue
+        after = WORD.findall(text[term.end : term.end + 60])[:6]
+        if any(lemma(w) in AGENT_VERBS for w in after[:4]) and all(
+            w[:1].isupper() for w in term.name.split()
+        ):
+            drafts[term.key].kinds["person"] += 1
+
+
+def _read_marks(document: Document, drafts: dict[str, _Draft]) -> None:
+    inside = [b for b in document.blocks if b.kind in _PROSE]
+    at = 0
+    for mark in document.marks:
+        while at < len(inside) and inside[at].end < mark.end:
+            at += 1
+        if at == len(inside) or mark.start < inside[at].start:
+            continue
+        name = document.text[mark.start : mark.end]
+        if mark.kind == "bold":
+            _sign(drafts, name, "bold")
+        elif mark.kind == "wikilink":
+            target = mark.target.split("#")[0].rsplit("/", 1)[-1]
+            _sign(drafts, target, "link")
+            if lemma_key(name) != lemma_key(target):
+                _link_alias(drafts, target, name)
+
+
+def _link_alias(drafts: dict[str, _Draft], target: str, name: str) -> None:
+    """Take the words that a wikilink shows for another name of its target, across languages only."""
+    if lang_of(target) == lang_of(name) or len(WORD.findall(name)) > _MAX_NAME_WORDS:
+        return
+    target, name = (re.sub(r"\s*\([^()]*\)", "", n) for n in (target, name))
+    if lemma_key(target) and not _JOINED.search(target):
+        _add_alias(drafts, target, Alias(clean_line(name), "link", lang_of(name)))
+
+
+def _rank(text: str, found: list[Term], start: int) -> float:
+    """Return how well a sentence stands alone, in [0, 1]; 0 means that it is no statement."""
+    words = WORD.findall(text)
+    if not 5 <= len(words) <= 70 or not _ENDED.search(text) or text.endswith(("?", ":")):
+        return 0.0
+    head = text.lstrip("\"'«“(*")[:1]
+    if not (head.isupper() or head.isdigit()) or not found:
+        return 0.0
+    rank = 0.6
+    if words[0].casefold() in ANAPHORA:
+        rank -= 0.4
+    if found[0].start - start < 6:
+        rank += 0.2
+    if 8 <= len(words) <= 40:
+        rank += 0.2
+    if text.count("$") > 2:
+        rank -= 0.2
+    return round(max(0.05, min(1.0, rank)), 2)
+
+
+def _summary(claims: list[Claim]) -> str:
+    good = [c for c in claims if c.rank >= 0.6][:2]
+    return " ".join(c.text for c in good)
+
+
+def _finish(key: str, draft: _Draft) -> Candidate:
+    (name, lang), _ = min(draft.names.items(), key=lambda item: (-item[1], item[0]))
+    kinds = sorted(draft.kinds.items(), key=lambda item: (-item[1], item[0]))
+    return Candidate(
+        key=key,
+        name=name,
+        lang=lang,
+        kind=kinds[0][0] if kinds else None,
+        signals=dict(sorted(draft.signals.items())),
+        aliases=tuple(alias for _, alias in sorted(draft.aliases.items())),
+        definition=draft.definition,
+    )
