@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterator
 
 from kbwiki.records import Alias
+from kbwiki.text.lexicon import GENERIC_HEADS
 from kbwiki.text.normal import clean_line
-from kbwiki.text.terms import Term, singular
+from kbwiki.text.terms import Term, head_of, singular
 from kbwiki.text.words import WORD, is_russian, lang_of, lemma_key
 
 _BRACKET = re.compile(r"\s\(([^()]{2,90})\)")
@@ -18,7 +19,7 @@ _PREFIX = re.compile(
     r"или|также|далее|сокращённо|сокращенно|in Russian|in English)[\s:]+",
     re.IGNORECASE,
 )
-_PREPOSITION = re.compile(r"\s(?:в|во|на|с|со|по|без|для|из|как|of|in|as|with|for)\s")
+_PREPOSITION = re.compile(r"\s(?:в|во|на|с|со|по|без|для|из|как|и|of|in|as|with|for|and)\s")
 _ACRONYM = re.compile(r"(?=(?:.*[A-ZА-ЯЁ]){2})[A-Za-zА-Яа-яЁё0-9][\w\-–/]{1,11}")
 
 
@@ -26,7 +27,7 @@ def bracket_aliases(text: str, start: int, end: int, found: list[Term]) -> Itera
     """Yield (name, alias) for each bracket in ``text[start:end]`` that renames what stands before it."""
     for match in _BRACKET.finditer(text, start, end):
         before = text[start : match.start()]
-        phrase = next((t for t in found if t.end == match.start()), None)
+        phrase = _phrase_before(found, match.start())
         name = ""
         for part in re.split(r"\s*[,;]\s*", match.group(1)):
             part = clean_line(_PREFIX.sub("", part)).strip(" \"'«»“”")
@@ -41,10 +42,20 @@ def bracket_aliases(text: str, start: int, end: int, found: list[Term]) -> Itera
                 long, short = shorter
                 yield long, Alias(short, "acronym", lang_of(short))
                 continue
-            whole = _translated(text, found, phrase, part) if phrase else None
-            if whole and not name:
+            whole = _translated(text, found, phrase, part) if phrase and not name else None
+            if not whole:
+                phrase = None
+            else:
                 name = part
                 yield whole, Alias(singular(part), "translation", lang_of(part))
+
+
+def _phrase_before(found: list[Term], at: int) -> Term | None:
+    """Return the longest phrase that ends at an offset; the tail alone where its head says nothing."""
+    ending = [t for t in found if t.end == at]
+    if len(ending) > 1 and head_of(ending[0].key) in GENERIC_HEADS and len(ending[-1].key.split()) > 1:
+        return ending[-1]
+    return ending[0] if ending else None
 
 
 def expansion(acronym: str, before: str) -> str:

@@ -27,6 +27,8 @@ from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, sentences
 
 _PROSE = {"paragraph", "item", "quote"}
 _MAX_NAME_WORDS = 6
+_TITLE_WEIGHT = 1000
+"""A source that a concept heads says how it is spelt."""
 _JOINED = re.compile(r"\s(?:and|or|vs|и|или|против)\s|^(?:why|how|what|from|when|where|on|toward)\b|[:;,?!]"
                      r"|^(?:как|зачем|почему|что|от|когда|о|об|к)\s", re.IGNORECASE)
 _ENDED = re.compile(r"[.!?…][\"'»”’)\]]*$")
@@ -93,7 +95,7 @@ def _sign(
         return
     draft = drafts[key]
     draft.signals[signal] += 1
-    draft.names[name, lang_of(name)] += 3 if signal == "title" else 1
+    draft.names[name, lang_of(name)] += _TITLE_WEIGHT if signal == "title" else 1
     if kind:
         draft.kinds[kind] += 1
 
@@ -112,7 +114,7 @@ def _read_block(
         found = [t for t in terms(text, block.start + start, lang) if _is_prose(document, t)]
         for term in found:
             draft = drafts[term.key]
-            draft.signals["name" if term.proper else "noun"] += 1
+            draft.signals["nested" if term.nested else "name" if term.proper else "noun"] += 1
             draft.names[term.name, lang_of(term.name)] += 1
         _definition(document, block.start + start, block.start + end, found, drafts)
         _agents(document.text, found, drafts)

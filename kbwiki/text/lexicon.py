@@ -25,6 +25,11 @@ STOP_MODIFIERS = _words(
 )
 """Lemmas cut from the front of a noun phrase."""
 
+DETERMINERS_RU = _words(
+    "этот тот такой другой иной весь каждый любой свой наш ваш мой его ее их какой который некоторый сам самый"
+)
+"""Lemmas that end a Russian genitive tail before it begins."""
+
 GENERIC_HEADS = _words(
     "way part time number amount kind sort type form case example instance role thing fact result set group list "
     "level point step place line end side work paper article author section chapter figure table page note idea "
@@ -40,7 +45,7 @@ GENERIC_HEADS = _words(
     "применение потребность способность значение размер длина скорость степень порядок ряд слово имя термин "
     "определение год месяц день неделя час минута секунда век человек мир страна город пара половина процент доля "
     "смысл основа деталь свойство вариант версия исследование эксперимент вход выход процесс подход метод модель "
-    "система выбор счет момент раз образ качество мера сила ход вариант"
+    "система выбор счет момент раз помощь понятие миллион тысяча ошибка потеря поиск роль теория след образ качество мера сила ход вариант"
 )
 """Lemmas that make no concept as a lone head, or under a plain modifier, without a strong sign."""
 

@@ -6,11 +6,11 @@ and gender; a Latin word in a Russian sentence is a name.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbwiki.records import Lang
-from kbwiki.text.lexicon import FALSE_NOUNS, GENERIC_HEADS, GERUNDS, STOP_MODIFIERS
+from kbwiki.text.lexicon import DETERMINERS_RU, FALSE_NOUNS, GENERIC_HEADS, GERUNDS, STOP_MODIFIERS
 from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tag_english, tokens
 
 MAX_WORDS = 5
@@ -32,13 +32,15 @@ class Term:
     proper: bool
     tail: int = 0
     """Words of a Russian genitive tail, 0 where there is none."""
+    nested: bool = False
+    """Whether it is the tail of the phrase before it."""
 
 
 def terms(text: str, offset: int, lang: Lang) -> list[Term]:
     """Return the noun phrases of one sentence in order; spans are shifted by ``offset``."""
     found = _russian(text) if lang == "ru" else _english(text)
     return [
-        Term(t.start + offset, t.end + offset, t.name, t.key, t.proper, t.tail)
+        Term(t.start + offset, t.end + offset, t.name, t.key, t.proper, t.tail, t.nested)
         for t in found
         if t.key and re.search(r"[^\W\d_]{2}|[A-ZА-Я]\d", t.name)
     ]
@@ -69,6 +71,8 @@ def _class(token: Token, tag: str, following: str, first: bool) -> str:
         return "P"
     if (verb_like and word.islower()) or low in GERUNDS:
         return "."
+    if "-" in word and word[1:].islower() and not tag.startswith("NN"):
+        return "A"
     if word[0].isupper() and (not first or following[:1].isupper()):
         return "P"
     if tag == "NP0":
@@ -108,11 +112,12 @@ def singular(name: str) -> str:
 
 def _russian(text: str) -> Iterator[Term]:
     toks = [t for t in tokens(text)]
-    at = 0
+    at, outer_end = 0, 0
     while at < len(toks):
         term, following = _russian_phrase(text, toks, at)
         if term:
-            yield term
+            yield replace(term, nested=term.end <= outer_end)
+            outer_end = max(outer_end, term.end)
         at = following
 
 
@@ -214,7 +219,7 @@ def _genitive_tail(toks: list[Token], at: int) -> int:
 
     A dash between two surnames («итерация Ньютона — Шульца») belongs to the tail.
     """
-    if at < len(toks) and lemma(toks[at].text) in STOP_MODIFIERS:
+    if at < len(toks) and lemma(toks[at].text) in DETERMINERS_RU:
         return at
     end = _genitive_noun(toks, at)
     if end == at:
@@ -266,11 +271,16 @@ def _like(model: str, word: str) -> str:
     return word[:1].upper() + word[1:] if model[:1].isupper() else word
 
 
+def head_of(key: str) -> str:
+    """Return the lemma of a name's head: the last word in English, the first noun in Russian."""
+    words = key.split()
+    if not is_russian(key):
+        return words[-1]
+    return next((w for w in words if is_russian(w) and not _is_adjective(w)), words[0])
+
+
 def is_generic(key: str) -> bool:
     """Tell whether a lemma key names nothing in particular: a plain head, alone or barely modified."""
-    words = key.split()
-    head = words[0] if is_russian(key) and len(words) > 1 and not _is_adjective(words[0]) else words[-1]
-    rest = [w for w in words if w != head]
-    return (len(words) == 1 and head in GENERIC_HEADS) or (
-        head in GENERIC_HEADS and all(w in STOP_MODIFIERS or w in GENERIC_HEADS for w in rest)
-    )
+    head = head_of(key)
+    rest = [w for w in key.split() if w != head]
+    return head in GENERIC_HEADS and all(w in STOP_MODIFIERS or w in GENERIC_HEADS for w in rest)

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     r"[^\W_]+(?:[-‑–./'’&][^\W_]+)*(?:\+\+|#)?|['’]s\b|[^\w\s]|_",
 )
 _ACRONYM_PLURAL = re.compile(r"[A-Z][A-Za-z0-9]*[A-Z0-9]s")
-_PLURAL = re.compile(r"[^siu]s$")
+_PLURAL = re.compile(r"[^aiosu]s$")
 _ABBREVIATION = re.compile(
     r"(?:\b(?:e\.g|i\.e|cf|vs|approx|etc|al|resp|ca|eqs?|figs?|secs?|tabs?|refs?|chs?|no|nos|vols?|pp?|"
     r"dr|mr|mrs|ms|prof|st|jr|sr|inc|ltd|eds?|est|dept|univ|т|т\.\s?е|т\.\s?д|т\.\s?п|т\.\s?к|т\.\s?н|"

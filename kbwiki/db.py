@@ -1,0 +1,267 @@
+"""Postgres: connections, named queries, migrations. The only module that knows psycopg.
+
+Owns how SQL files become calls and how SQLSTATEs become our errors. Knows nothing about what the
+queries mean.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, LiteralString, TypeVar, cast
+
+import psycopg
+from psycopg import errors as pg
+from psycopg.rows import class_row, dict_row
+from psycopg.types.json import Jsonb
+
+from kbwiki.errors import DatabaseError, KbwikiError, SchemaError
+
+T = TypeVar("T")
+
+MIN_POSTGRES = 150000
+MIN_PGVECTOR = (0, 7, 0)
+_NAME = re.compile(r"^-- name: (\w+)[ \t]*\n", re.MULTILINE)
+
+
+@cache
+def sql_dir() -> Path:
+    """Return the folder of SQL files: inside the package when installed, beside it in a checkout."""
+    inside = Path(str(resources.files("kbwiki"))) / "sql"
+    return inside if inside.is_dir() else inside.parent.parent / "sql"
+
+
+@cache
+def queries() -> Mapping[str, str]:
+    """Return every named query of ``sql/queries``; a name that stands twice is an error."""
+    found: dict[str, str] = {}
+    for path in sorted((sql_dir() / "queries").glob("*.sql")):
+        parts = _NAME.split(path.read_text("utf-8"))
+        for name, body in zip(parts[1::2], parts[2::2], strict=True):
+            if name in found:
+                raise SchemaError(f"{path.name}: query {name} is defined twice.")
+            found[name] = body.strip().rstrip(";")
+    return found
+
+
+def _files(kind: str) -> list[Path]:
+    return sorted((sql_dir() / kind).glob("*.sql"))
+
+
+@cache
+def schema_sha() -> str:
+    """Return one hash of every file that `migrate` runs."""
+    digest = hashlib.sha256()
+    for kind in ("migrations", "functions", "seed"):
+        for path in _files(kind):
+            digest.update(f"{kind}/{path.name}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+class Database:
+    """One connection and the named queries; not safe to share between threads."""
+
+    def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
+        self.connection = connection
+        self.url = url
+
+    def rows(self, name: str, kind: type[T], params: Mapping[str, object] | None = None) -> list[T]:
+        """Return the rows of a query as instances of a dataclass, matched by column name."""
+        with _mapped(), self.connection.cursor(row_factory=class_row(kind)) as cursor:
+            return cursor.execute(_query(name), _bound(params)).fetchall()
+
+    def dicts(self, name: str, params: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
+        """Return the rows of a query as dictionaries."""
+        with _mapped(), self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(_query(name), _bound(params)).fetchall()
+
+    def value(self, name: str, params: Mapping[str, object] | None = None) -> Any:
+        """Return the first column of the first row, or None."""
+        with _mapped():
+            row = self.connection.execute(_query(name), _bound(params)).fetchone()
+        return row[0] if row else None
+
+    def run(self, name: str, params: Mapping[str, object] | None = None) -> int:
+        """Run a query for its effect; return how many rows it touched."""
+        with _mapped():
+            return self.connection.execute(_query(name), _bound(params)).rowcount
+
+    def run_many(self, name: str, many: Sequence[Mapping[str, object]]) -> None:
+        """Run a query once for each set of parameters, pipelined."""
+        if many:
+            with _mapped(), self.connection.cursor() as cursor:
+                cursor.executemany(_query(name), [_bound(params) or {} for params in many])
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit on success, roll back on any error."""
+        with _mapped(), self.connection.transaction():
+            yield
+
+    @contextmanager
+    def locked(self, name: str) -> Iterator[None]:
+        """Hold a session-wide advisory lock while the block runs; others wait."""
+        self.run("lock_name", {"name": name})
+        try:
+            yield
+        finally:
+            if not self.connection.closed:
+                self.run("unlock_name", {"name": name})
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+
+def _query(name: str) -> LiteralString:
+    # The text comes from our own files, never from a caller.
+    return cast(LiteralString, queries()[name])
+
+
+def _bound(params: Mapping[str, object] | None) -> dict[str, object] | None:
+    """Return parameters as psycopg takes them: dicts as jsonb, NUL bytes dropped."""
+    return None if params is None else {name: _scrub(value) for name, value in params.items()}
+
+
+def _scrub(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, dict):
+        return Jsonb(_scrub_json(value))
+    if isinstance(value, tuple | list):
+        return [_scrub(item) for item in value]
+    return value
+
+
+def _scrub_json(value: object) -> object:
+    if isinstance(value, str):
+        return value.replace("\x00", "")
+    if isinstance(value, dict):
+        return {k: _scrub_json(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_scrub_json(item) for item in value]
+    return value
+
+
+@contextmanager
+def _mapped() -> Iterator[None]:
+    """Turn psycopg's errors into ours."""
+    try:
+        yield
+    except KbwikiError:
+        raise
+    except (pg.ConnectionException, pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow) as error:
+        raise DatabaseError(f"database: the connection was lost: {_first_line(error)}.") from error
+    except pg.DiskFull as error:
+        raise DatabaseError("database: the disk is full.", "Free some space and run it again.") from error
+    except pg.UndefinedTable as error:
+        raise SchemaError(f"database: {_first_line(error)}.", "Run `kbwiki db migrate`.") from error
+    except psycopg.OperationalError as error:
+        raise DatabaseError(f"database: {_first_line(error)}.", "Is the server up? `kbwiki db status`.") from error
+    except psycopg.DatabaseError as error:
+        hint = error.diag.message_hint or ""
+        raise DatabaseError(f"database: {_first_line(error)}.", hint) from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return re.sub(r"password=\S+|://[^@/\s]+@", "***", lines[0]).rstrip(".") if lines else type(error).__name__
+
+
+def connect(url: str, application: str = "kbwiki") -> Database:
+    """Return an open Database in autocommit mode; raise DatabaseError if the server is away."""
+    with _mapped():
+        connection = psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=10,
+            application_name=application,
+            client_encoding="UTF8",
+            options="-c client_min_messages=warning -c timezone=UTC",
+        )
+    return Database(connection, url)
+
+
+def migrate(database: Database) -> list[str]:
+    """Bring the schema to this program's; return the names of the migrations that ran.
+
+    Does nothing but compare one hash where the schema is current. Safe when several processes do it
+    at once. Raises SchemaError for a server that is too old, a database whose locale does not fold
+    Cyrillic, a migration that was edited, or a schema newer than this program.
+    """
+    if _current_sha(database) == schema_sha():
+        return []
+    with database.transaction():
+        database.run("lock_schema")
+        if _current_sha(database) == schema_sha():
+            return []
+        _check_server(database)
+        ran = _run_migrations(database)
+        for kind in ("functions", "seed"):
+            for path in _files(kind):
+                _run_file(database, path)
+        database.run("save_migration", {"name": "schema", "sha256": schema_sha()})
+    return ran
+
+
+def _current_sha(database: Database) -> str:
+    try:
+        with database.connection.transaction():
+            row = database.connection.execute(_query("read_schema_sha")).fetchone()
+    except (pg.UndefinedTable, pg.InvalidSchemaName):
+        return ""
+    except psycopg.OperationalError as error:
+        raise DatabaseError(f"database: {_first_line(error)}.") from error
+    return str(row[0]) if row else ""
+
+
+def _check_server(database: Database) -> None:
+    [server] = database.dicts("read_server")
+    if server["version_number"] < MIN_POSTGRES:
+        raise SchemaError(
+            f"database: Postgres {server['version']} is too old.", "kbwiki needs Postgres 15 or newer."
+        )
+    if not server["folds_cyrillic"] or server["encoding"] != "UTF8":
+        raise SchemaError(
+            "database: its locale does not fold Cyrillic letters, or its encoding is not UTF-8.",
+            "Create it with a UTF-8 locale, such as `createdb --locale=C.UTF-8 --template=template0`.",
+        )
+    version = str(server["pgvector"])
+    if tuple(int(x) for x in re.findall(r"\d+", version)[:3]) < MIN_PGVECTOR:
+        raise SchemaError(
+            f"database: pgvector {version or 'is not there'}{' is too old' if version else ''}.",
+            "kbwiki needs pgvector 0.7 or newer.",
+        )
+    for name in ("create_schema", "create_vector", "create_ledger"):
+        database.run(name)
+
+
+def _run_migrations(database: Database) -> list[str]:
+    done = {row["name"]: row["sha256"] for row in database.dicts("list_migrations")}
+    files = {path.stem: path for path in _files("migrations")}
+    unknown = sorted(set(done) - set(files))
+    if unknown:
+        raise SchemaError(
+            f"database: its schema is newer than this program (it has {unknown[-1]}).", "Upgrade kbwiki."
+        )
+    ran: list[str] = []
+    for name, path in files.items():
+        sha = hashlib.sha256(path.read_bytes()).hexdigest()
+        if name in done:
+            if done[name] != sha:
+                raise SchemaError(f"{path.name}: the migration was edited after it ran.", "Restore the file.")
+            continue
+        _run_file(database, path)
+        database.run("save_migration", {"name": name, "sha256": sha})
+        ran.append(name)
+    return ran
+
+
+def _run_file(database: Database, path: Path) -> None:
+    try:
+        database.connection.execute(path.read_bytes())
+    except psycopg.DatabaseError as error:
+        raise SchemaError(f"{path.name}: {_first_line(error)}.") from error

@@ -1,0 +1,91 @@
+"""The process that ends an embedded server which nobody uses, or whose folder was deleted.
+
+``embedded.ensure`` starts it, one per cluster, with ``watch.lock`` inherited. It owns no data and
+makes no server; it leaves when the server does.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from kbwiki import embedded
+from kbwiki.embedded import Cluster
+from kbwiki.embedded_wire import RefusedError, Wire
+from kbwiki.errors import DatabaseError
+
+_TICK_S = 2.0
+
+
+def main() -> None:
+    """Watch the cluster of the folder in ``argv[1]`` until its server has ended."""
+    cluster = embedded.locate(Path(sys.argv[1]))
+    # Nobody reads what it says: the server has ended, and the next ensure() starts all anew.
+    with suppress(OSError, RefusedError, DatabaseError):
+        if embedded.is_trusted(cluster):
+            watch(cluster)
+
+
+def watch(cluster: Cluster) -> None:
+    """Stay until the server has ended, by itself or by us."""
+    known = cluster.data.stat()
+    pid = embedded.postmaster(cluster)
+    with Wire(cluster.socket_dir, "postgres", watcher=True) as wire:
+        n_seen, used_at = -1, time.monotonic()
+        while not wire.is_over(_tick_s(idle_s := _idle_s(cluster))):
+            if not _is_there(cluster, known):
+                return _forget(cluster, pid)
+            n_clients, n_sessions, _ = wire.activity()
+            # A short client came and went between two looks.
+            if n_clients or n_sessions != n_seen:
+                n_seen, used_at = n_sessions, time.monotonic()
+            elif idle_s and time.monotonic() - used_at >= idle_s and _stop(cluster, wire, n_seen):
+                return None
+    return None
+
+
+def _tick_s(idle_s: float) -> float:
+    return min(_TICK_S, idle_s / 4) if idle_s else _TICK_S
+
+
+def _idle_s(cluster: Cluster) -> float:
+    # It is being written, or the folder has gone: by the next look we know.
+    with suppress(FileNotFoundError, ValueError):
+        return float(cluster.idle.read_text())
+    return 0.0
+
+
+def _is_there(cluster: Cluster, known: os.stat_result) -> bool:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return os.path.samestat(cluster.data.stat(), known)
+    return False
+
+
+def _stop(cluster: Cluster, wire: Wire, n_seen: int) -> bool:
+    lock = embedded.try_lock(cluster.lock)
+    if lock is None:  # somebody is coming
+        return False
+    try:
+        n_clients, n_sessions, _ = wire.activity()
+        return not n_clients and n_sessions == n_seen and embedded.shut_down(cluster)
+    finally:
+        os.close(lock)
+
+
+def _forget(cluster: Cluster, pid: int | None) -> None:
+    """Kill the server of a deleted folder.
+
+    Not gently: on its way out it would unlink, by name, the files of a new server in its place.
+    """
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if not cluster.home.exists() and cluster.home not in cluster.socket_dir.parents:
+        shutil.rmtree(cluster.socket_dir, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

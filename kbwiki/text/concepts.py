@@ -1,0 +1,284 @@
+"""From candidates to concepts: an order-free function of what all sources hold.
+
+Decides what is a concept, which names are one, what it is called and of what kind. Works on lemma
+keys and counts only, so it knows nothing of the store, and the order of its input cannot matter.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from kbwiki.records import Alias, Candidate, ConceptKind, Lang
+from kbwiki.text.lexicon import GENERIC_HEADS, KIND_HEADS
+from kbwiki.text.normal import canonical_key, capitalise
+from kbwiki.text.terms import head_of, is_generic
+from kbwiki.text.words import WORD, lang_of, lemma, lemma_key
+
+STRONG = ("title", "bold", "definition", "link", "acronym", "translation")
+MIN_WEAK_SOURCES = 2
+MIN_WEAK_MENTIONS = 4
+UBIQUITY = 0.5
+"""A single common word found in a larger share of the sources than this names nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceCandidate:
+    """A candidate and the key of the source that it comes from."""
+
+    source_key: str
+    candidate: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class NewConcept:
+    """A concept as resolution makes it; ``lemma_keys`` are the keys under which text names it.
+
+    ``definitions`` are (source key, start, end), best first; ``main_sources`` the keys of the sources
+    whose title names it.
+    """
+
+    key: str
+    title: str
+    kind: ConceptKind
+    lang: Lang
+    aliases: tuple[Alias, ...]
+    lemma_keys: tuple[str, ...]
+    definitions: tuple[tuple[str, int, int], ...]
+    main_sources: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Group:
+    """All that the corpus says about one lemma key, or about several that are one."""
+
+    keys: set[str] = field(default_factory=set)
+    names: Counter[tuple[str, Lang]] = field(default_factory=Counter)
+    headed: Counter[tuple[str, Lang]] = field(default_factory=Counter)
+    signals: Counter[str] = field(default_factory=Counter)
+    kinds: Counter[ConceptKind] = field(default_factory=Counter)
+    sources: set[str] = field(default_factory=set)
+    titled: set[str] = field(default_factory=set)
+    aliases: dict[tuple[str, str], Alias] = field(default_factory=dict)
+    definitions: list[tuple[str, int, int]] = field(default_factory=list)
+
+    @property
+    def n_named(self) -> int:
+        """How often prose names it."""
+        return self.signals["noun"] + self.signals["name"]
+
+
+def resolve_candidates(found: Iterable[SourceCandidate], n_sources: int) -> list[NewConcept]:
+    """Return the concepts of a corpus, in key order."""
+    groups = _aggregate(found)
+    merged = _merge(groups)
+    kept = [g for g in merged if _is_concept(g, n_sources)]
+    by_key: dict[str, _Group] = {}
+    for group in sorted(kept, key=lambda g: min(g.keys)):
+        key = canonical_key(_title(group)[0])
+        by_key[key] = _joined([by_key[key], group]) if key in by_key else group
+    concepts = [_concept(group) for group in by_key.values()]
+    return sorted(_unique_aliases(concepts), key=lambda c: c.key)
+
+
+def _aggregate(found: Iterable[SourceCandidate]) -> dict[str, _Group]:
+    groups: dict[str, _Group] = defaultdict(_Group)
+    for item in found:
+        candidate = item.candidate
+        group = groups[candidate.key]
+        group.keys.add(candidate.key)
+        group.names[candidate.name, candidate.lang] += sum(candidate.signals.values())
+        group.signals.update(candidate.signals)
+        if candidate.kind:
+            group.kinds[candidate.kind] += 1
+        if candidate.signals.keys() - {"author"}:
+            group.sources.add(item.source_key)
+        if "title" in candidate.signals:
+            group.titled.add(item.source_key)
+            group.headed[candidate.name, candidate.lang] += 1
+        for alias in candidate.aliases:
+            group.aliases.setdefault((canonical_key(alias.name), alias.kind), alias)
+            group.signals[f"alias:{lemma_key(alias.name)}"] += 1
+        if candidate.definition:
+            group.definitions.append((item.source_key, *candidate.definition))
+    return dict(groups)
+
+
+def _merge(groups: dict[str, _Group]) -> list[_Group]:
+    """Return the groups after joining acronyms and translations with what they stand for.
+
+    A short or translated name goes to the one long name that gives it most often; where two tie it is
+    ambiguous and goes to none. Two names that head sources of their own in one language stay apart.
+    """
+    claims: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, group in groups.items():
+        for signal, n in group.signals.items():
+            if signal.startswith("alias:") and signal[6:] not in {"", key}:
+                claims[signal[6:]][key] += n
+    for key in groups:
+        for bare in _bare_names(key):
+            if bare in groups and not any(groups[bare].signals[s] for s in STRONG):
+                claims[bare][key] += groups[key].n_named
+    parent = {key: key for key in {*groups, *claims}}
+
+    def root(key: str) -> str:
+        while parent[key] != key:
+            parent[key] = parent[parent[key]]
+            key = parent[key]
+        return key
+
+    members: dict[str, list[_Group]] = {k: [groups[k]] if k in groups else [] for k in parent}
+    for short in sorted(claims):
+        for long in _owners(short, claims[short], groups):
+            a, b = sorted((root(short), root(long)))
+            if a != b and not _rivals(members[a], members[b]):
+                parent[b] = a
+                members[a] += members.pop(b)
+    return [_joined(parts) for key, parts in sorted(members.items()) if parts]
+
+
+def _bare_names(key: str) -> list[str]:
+    """Return the name without its kind: "m3" of "m3 optimizer", where that can only be a name."""
+    words = key.split()
+    if len(words) != 2:
+        return []
+    return [
+        name
+        for name, head in (words, words[::-1])
+        if head in KIND_HEADS and any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
+    ]
+
+
+def _owners(short: str, claims: Counter[str], groups: dict[str, _Group]) -> list[str]:
+    """Return the names to which a short or translated name belongs."""
+    ranked = sorted(claims.items(), key=lambda item: (-item[1], item[0]))
+    best = [key for key, n in ranked if n == ranked[0][1]]
+    if len(best) == 1:
+        return best
+    titled = [key for key in best if groups[key].titled or groups[key].signals["bold"]]
+    if len(titled) == 1:
+        return titled
+    is_word_for_word = len({len(key.split()) for key in best}) == 1 and " " in short
+    return best if is_word_for_word else []
+
+
+def _rivals(first: list[_Group], second: list[_Group]) -> bool:
+    """Tell whether two sets of names each head a source of their own, in one language."""
+    langs = [
+        {lang for g in groups if g.titled for (_, lang) in g.names} for groups in (first, second)
+    ]
+    return bool(langs[0] & langs[1])
+
+
+def _joined(parts: list[_Group]) -> _Group:
+    if len(parts) == 1:
+        return parts[0]
+    out = _Group()
+    for part in parts:
+        out.keys |= part.keys
+        out.names.update(part.names)
+        out.headed.update(part.headed)
+        out.signals.update(part.signals)
+        out.kinds.update(part.kinds)
+        out.sources |= part.sources
+        out.titled |= part.titled
+        out.aliases.update(part.aliases)
+        out.definitions += part.definitions
+    return out
+
+
+def _is_concept(group: _Group, n_sources: int) -> bool:
+    signals = group.signals
+    key = min(group.keys, key=lambda k: (-len(k.split()), k))
+    is_plain = all(" " not in k for k in group.keys) and not signals["name"]
+    if all(is_generic(k) for k in group.keys):
+        return bool(signals["title"])
+    if signals["title"] and (group.n_named or signals["bold"] or signals["link"]):
+        return True
+    if is_plain and len(group.sources) > max(4, UBIQUITY * n_sources) and not signals["bold"]:
+        return False
+    if signals["bold"] and (signals["definition"] or group.n_named >= 2):
+        return True
+    if signals["link"] >= 1 and group.n_named >= 1:
+        return True
+    if signals["definition"] and not is_plain and group.n_named >= 2:
+        return True
+    if (signals["acronym"] or signals["translation"]) and group.n_named >= 2:
+        return not is_plain or len(group.sources) >= 2
+    if is_plain or head_of(key) in GENERIC_HEADS or any(c.isdigit() for c in key.split()[0][:1]):
+        return False
+    return len(group.sources) >= MIN_WEAK_SOURCES and group.n_named >= MIN_WEAK_MENTIONS
+
+
+def _title(group: _Group) -> tuple[str, Lang]:
+    """Return the commonest name, in the language in which most of the names are."""
+    totals: Counter[Lang] = Counter()
+    for (_, lang), n in group.names.items():
+        totals[lang] += n
+    for alias in group.aliases.values():
+        totals[alias.lang] += 0
+    lang: Lang = "ru" if totals["ru"] > totals["en"] else "en"
+    headed = [(n, name) for (name, its), n in group.headed.items() if its == lang]
+    names = headed or [(n, name) for (name, its), n in group.names.items() if its == lang]
+    acronyms = {canonical_key(a.name) for a in group.aliases.values() if a.kind == "acronym"}
+    whole = [(n, name) for n, name in names if canonical_key(name) not in acronyms] or names
+    _, name = min(whole, key=lambda item: (-item[0], item[1]))
+    return capitalise(name) if name[1:2].islower() or " " in name else name, lang
+
+
+def _kind(group: _Group, title: str) -> ConceptKind:
+    votes = Counter(group.kinds)
+    names = [title, *(a.name for a in group.aliases.values()), *(n for n, _ in group.names)]
+    for name in names:
+        words = [lemma(w) for w in WORD.findall(name)]
+        ends = words[:1] + words[-1:] if lang_of(name) == "ru" else words[-1:]
+        hinted = next((KIND_HEADS[w] for w in ends if w in KIND_HEADS), None)
+        if hinted:
+            votes[hinted] += 2
+            break
+    return min(votes, key=lambda kind: (-votes[kind], kind)) if votes else "concept"
+
+
+def _concept(group: _Group) -> NewConcept:
+    title, lang = _title(group)
+    aliases: dict[str, Alias] = {}
+    title_key = canonical_key(title)
+    for (name, its), _ in sorted(group.names.items(), key=lambda item: (-item[1], item[0])):
+        aliases.setdefault(canonical_key(name), Alias(name, "form", its))
+    for _, alias in sorted(group.aliases.items()):
+        if aliases.get(canonical_key(alias.name), alias).kind == "form":
+            aliases[canonical_key(alias.name)] = alias
+    aliases[title_key] = Alias(title, "form", lang)
+    keys = group.keys | {lemma_key(a.name) for a in aliases.values()}
+    return NewConcept(
+        key=title_key,
+        title=title,
+        kind=_kind(group, title),
+        lang=lang,
+        aliases=tuple(alias for _, alias in sorted(aliases.items())),
+        lemma_keys=tuple(sorted(keys - {""})),
+        definitions=tuple(sorted(group.definitions)),
+        main_sources=tuple(sorted(group.titled)),
+    )
+
+
+def _unique_aliases(concepts: list[NewConcept]) -> list[NewConcept]:
+    """Return the concepts with each lemma key owned by one: the one whose title it is, else the first."""
+    owner: dict[str, str] = {}
+    for concept in sorted(concepts, key=lambda c: c.key):
+        owner[lemma_key(concept.title)] = concept.key
+    for concept in sorted(concepts, key=lambda c: c.key):
+        for key in concept.lemma_keys:
+            owner.setdefault(key, concept.key)
+    out: list[NewConcept] = []
+    for concept in concepts:
+        keys = tuple(k for k in concept.lemma_keys if owner[k] == concept.key)
+        names = tuple(
+            a for a in concept.aliases if owner.get(lemma_key(a.name)) in {concept.key, None}
+        )
+        out.append(
+            NewConcept(
+                concept.key, concept.title, concept.kind, concept.lang, names, keys,
+                concept.definitions, concept.main_sources,
+            )
+        )
+    return out

@@ -1,0 +1,41 @@
+-- What db.py itself needs: locks and the migration ledger.
+
+-- name: lock_name
+select pg_advisory_lock(hashtextextended('kbwiki:' || %(name)s, 0));
+
+-- name: unlock_name
+select pg_advisory_unlock(hashtextextended('kbwiki:' || %(name)s, 0));
+
+-- name: lock_schema
+select pg_advisory_xact_lock(hashtextextended('kbwiki:schema', 0));
+
+-- name: read_schema_sha
+select sha256 from kb.migration where name = 'schema';
+
+-- name: read_server
+select current_setting('server_version_num')::int as version_number,
+       current_setting('server_version') as version,
+       lower('Ж') = 'ж' as folds_cyrillic,
+       current_setting('server_encoding') as encoding,
+       coalesce((select extversion from pg_extension where extname = 'vector'),
+                (select default_version from pg_available_extensions where name = 'vector'), '') as pgvector;
+
+-- name: create_schema
+create schema if not exists kb;
+
+-- name: create_vector
+create extension if not exists vector;
+
+-- name: create_ledger
+create table if not exists kb.migration (
+    name   text primary key,
+    sha256 text not null,
+    ran_at timestamptz not null default now()
+);
+
+-- name: list_migrations
+select name, sha256 from kb.migration where name <> 'schema' order by name;
+
+-- name: save_migration
+insert into kb.migration (name, sha256) values (%(name)s, %(sha256)s)
+on conflict (name) do update set sha256 = excluded.sha256;
