@@ -147,7 +147,7 @@ def postmaster(cluster: "Cluster") -> int | None:
     for note in (cluster.server_lock, cluster.data / "postmaster.pid"):
         with suppress(FileNotFoundError, ValueError, IndexError):
             pid = int(note.read_text().split("\n")[0])
-            if run.is_postmaster(pid):
+            if run.is_postmaster(pid, cluster.data):
                 return pid
     return None
 
@@ -158,8 +158,8 @@ def shut_down(cluster: "Cluster") -> bool:
         return False
     # Fast; then immediate, and the next start recovers from the log.
     for number, patience_s in ((signal.SIGINT, 60.0), (signal.SIGQUIT, 10.0)):
-        _signal(cluster, number)
-        end = time.monotonic() + patience_s
+        # Without a pid: the orphans of a killed postmaster, which leave by themselves.
+        end = time.monotonic() + (patience_s if _signal(cluster, number) else 5.0)
         while time.monotonic() < end:
             if not is_alive(cluster):
                 return True
@@ -252,14 +252,23 @@ def _bring_up(cluster: "Cluster") -> bool:
         if started:
             state = _start(cluster, lock)
         if state == "missing":
-            with Wire(cluster.socket_dir, "postgres") as wire:
-                wire.query(f"create database {DATABASE}")
+            _create_database(cluster)
     return started
+
+
+def _create_database(cluster: "Cluster") -> None:
+    try:
+        with Wire(cluster.socket_dir, "postgres") as wire:
+            wire.query(f"create database {DATABASE}")
+    except RefusedError:
+        # The session of a killed starter may have just made it.
+        if ping(cluster.socket_dir, DATABASE) != "up":
+            raise
 
 
 def _settle(cluster: "Cluster") -> State:
     """Wait until the server answers or none of its processes is left."""
-    began = time.monotonic()
+    began, pause_s = time.monotonic(), _POLL_S
     while True:
         state = ping(cluster.socket_dir, DATABASE)
         if state in ("up", "missing") or (state == "down" and not is_alive(cluster)):
@@ -269,9 +278,10 @@ def _settle(cluster: "Cluster") -> State:
             raise DatabaseError(
                 f"{cluster.data}: its server runs but does not answer.", f"See {cluster.log}."
             )
-        if state == "down" and waited_s > 5:  # somebody deleted its socket: end it for a new one
-            _signal(cluster, signal.SIGINT)
-        time.sleep(_POLL_S)
+        if state == "down" and waited_s > 1 and _is_ready(cluster):
+            _signal(cluster, signal.SIGINT)  # somebody deleted its socket; a new server helps
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.1, 0.1)  # each question is a line in the server's log
 
 
 def _start(cluster: "Cluster", lock: int) -> State:
@@ -324,7 +334,8 @@ def _launch(cluster: "Cluster", account: run.Account, programs: Path) -> State:
         # No process of a server is left. These are stale, and their pid may be another's by now.
         for name in (f".s.PGSQL.{PORT}", f".s.PGSQL.{PORT}.lock"):
             (cluster.socket_dir / name).unlink(missing_ok=True)
-        (cluster.data / "postmaster.pid").unlink(missing_ok=True)
+        if postmaster(cluster) is None:  # else a person started it by hand, and ours must fail
+            (cluster.data / "postmaster.pid").unlink(missing_ok=True)
         if cluster.log.exists() and cluster.log.stat().st_size > 4_000_000:
             cluster.log.replace(cluster.log.with_suffix(".log.1"))
         with cluster.log.open("ab") as log:
@@ -353,23 +364,35 @@ def _watch(cluster: "Cluster", idle_s: float, patience_s: float) -> None:
             idle_s = -1.0
     if idle_s >= 0:
         cluster.idle.write_text(str(idle_s))
+    pid = postmaster(cluster)
+    if pid is None:  # it runs in another container, and so does its watcher
+        return
     end = time.monotonic() + patience_s  # the last server's watcher may be about to leave
     while (lock := try_lock(cluster.watch_lock)) is None:
         if time.monotonic() >= end:
             return
         time.sleep(_POLL_S)
     try:
-        argv = [sys.executable, "-P", "-m", "kbwiki.embedded_watch", str(cluster.home)]
+        argv = [sys.executable, "-P", "-m", "kbwiki.embedded_watch", str(cluster.home), str(pid)]
         run.detach(argv, lock, subprocess.DEVNULL)
     finally:
         os.close(lock)
 
 
-def _signal(cluster: "Cluster", number: int) -> None:
+def _signal(cluster: "Cluster", number: int) -> bool:
     pid = postmaster(cluster)
-    if pid is not None:
-        with suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):
+        if pid is not None:
             os.kill(pid, number)
+            return True
+    return False
+
+
+def _is_ready(cluster: "Cluster") -> bool:
+    """Tell whether the server once came up, from its own note."""
+    with suppress(FileNotFoundError):
+        return "\nready" in (cluster.data / "postmaster.pid").read_text(errors="replace")
+    return False
 
 
 def _is_same(path: Path, known: os.stat_result) -> bool:

@@ -77,13 +77,19 @@ def essence(text: str) -> str:
     return "; ".join(dict.fromkeys(line.strip().rstrip(".") for line in lines[-2:]))
 
 
-def is_postmaster(pid: int) -> bool:
-    """Tell whether a process that we see is the postmaster of a store."""
+def is_postmaster(pid: int, data: Path) -> bool:
+    """Tell whether a process that we see runs the server of this folder of data."""
     try:
+        with suppress(PermissionError):
+            os.kill(pid, 0)
         argv = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (FileNotFoundError, ProcessLookupError):
-        return not Path("/proc/self").exists()  # on macOS the note has to do
-    return argv[0].endswith(b"postgres") and any(a.endswith(b"/pgdata") for a in argv)
+        # By its folder's name, also after that was deleted; or, after it was moved, by the folder.
+        ours = os.fsencode(data) in argv or os.path.samefile(f"/proc/{pid}/cwd", data)
+        return argv[0].endswith(b"postgres") and ours
+    except ProcessLookupError:
+        return False
+    except (FileNotFoundError, PermissionError):
+        return not Path("/proc/self").exists()  # macOS: that it lives has to do
 
 
 def end_ghosts(data: Path) -> None:

@@ -1,7 +1,7 @@
 """The process that ends an embedded server which nobody uses, or whose folder was deleted.
 
 ``embedded.ensure`` starts it, one per cluster, with ``watch.lock`` inherited. It owns no data and
-makes no server; it leaves when the server does.
+makes no server; it leaves when its server does.
 """
 
 import os
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kbwiki import embedded
 from kbwiki.embedded import Cluster
+from kbwiki.embedded_run import is_postmaster
 from kbwiki.embedded_wire import RefusedError, Wire
 from kbwiki.errors import DatabaseError
 
@@ -21,25 +22,34 @@ _TICK_S = 2.0
 
 
 def main() -> None:
-    """Watch the cluster of the folder in ``argv[1]`` until its server has ended."""
-    cluster = embedded.locate(Path(sys.argv[1]))
-    # Nobody reads what it says: the server has ended, and the next ensure() starts all anew.
-    with suppress(OSError, RefusedError, DatabaseError):
-        if embedded.is_trusted(cluster):
-            watch(cluster)
+    """Watch the server of the folder ``argv[1]`` while its postmaster, ``argv[2]``, lives."""
+    cluster, pid = embedded.locate(Path(sys.argv[1])), int(sys.argv[2])
+    try:
+        known = cluster.data.stat()
+    except FileNotFoundError:  # deleted while we came up
+        return _forget(cluster, pid)
+    pause_s = 0.02
+    while is_postmaster(pid, cluster.data):
+        # A lost session is no end: the server may recover from a crash, its socket be deleted.
+        with suppress(OSError, RefusedError, DatabaseError):
+            _watch(cluster, pid, known)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, _TICK_S)
+    return None
 
 
-def watch(cluster: Cluster) -> None:
-    """Stay until the server has ended, by itself or by us."""
-    known = cluster.data.stat()
-    pid = embedded.postmaster(cluster)
+def _watch(cluster: Cluster, pid: int, known: os.stat_result) -> None:
+    if not _is_there(cluster, known):
+        return _forget(cluster, pid)
+    if not embedded.is_trusted(cluster):
+        return None
     with Wire(cluster.socket_dir, "postgres", watcher=True) as wire:
         n_seen, used_at = -1, time.monotonic()
         while not wire.is_over(_tick_s(idle_s := _idle_s(cluster))):
             if not _is_there(cluster, known):
                 return _forget(cluster, pid)
             n_clients, n_sessions, _ = wire.activity()
-            # A short client came and went between two looks.
+            # Other sessions than before: a short client came and went between two looks.
             if n_clients or n_sessions != n_seen:
                 n_seen, used_at = n_sessions, time.monotonic()
             elif idle_s and time.monotonic() - used_at >= idle_s and _stop(cluster, wire, n_seen):
@@ -75,12 +85,12 @@ def _stop(cluster: Cluster, wire: Wire, n_seen: int) -> bool:
         os.close(lock)
 
 
-def _forget(cluster: Cluster, pid: int | None) -> None:
+def _forget(cluster: Cluster, pid: int) -> None:
     """Kill the server of a deleted folder.
 
     Not gently: on its way out it would unlink, by name, the files of a new server in its place.
     """
-    if pid is not None:
+    if is_postmaster(pid, cluster.data):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     if not cluster.home.exists() and cluster.home not in cluster.socket_dir.parents:

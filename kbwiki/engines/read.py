@@ -128,7 +128,7 @@ def _read_block(
                     ordinal=len(claims),
                     start=at,
                     end=block.start + end,
-                    text=clean_line(text),
+                    text=text,
                     lang=lang_of(text),
                     page=page_of(document.pages, at),
                     heading=heading,

@@ -6,10 +6,11 @@ keys and counts only, so it knows nothing of the store, and the order of its inp
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kbwiki.records import Alias, Candidate, ConceptKind, Lang
 from kbwiki.text.lexicon import GENERIC_HEADS, KIND_HEADS
+from kbwiki.text.mentions import Name
 from kbwiki.text.normal import canonical_key, capitalise
 from kbwiki.text.terms import head_of, is_generic
 from kbwiki.text.words import WORD, lang_of, lemma, lemma_key
@@ -45,6 +46,9 @@ class NewConcept:
     lemma_keys: tuple[str, ...]
     definitions: tuple[tuple[str, int, int], ...]
     main_sources: tuple[str, ...]
+    names: tuple[Name, ...] = ()
+    weak: bool = False
+    """Whether it stands on being repeated alone, without a strong sign."""
 
 
 @dataclass(slots=True)
@@ -256,9 +260,26 @@ def _concept(group: _Group) -> NewConcept:
         lang=lang,
         aliases=tuple(alias for _, alias in sorted(aliases.items())),
         lemma_keys=tuple(sorted(keys - {""})),
+        names=_names(group, title_key, keys - {""}),
         definitions=tuple(sorted(group.definitions)),
         main_sources=tuple(sorted(group.titled)),
+        weak=not any(group.signals[s] for s in STRONG),
     )
+
+
+def _names(group: _Group, owner: str, keys: set[str]) -> tuple[Name, ...]:
+    """Return how text may name the concept: a one-word name seen only with a capital needs one."""
+    forms: dict[str, set[str]] = defaultdict(set)
+    for name in (*(n for n, _ in group.names), *(a.name for a in group.aliases.values())):
+        forms[lemma_key(name)].add(name)
+    out: list[Name] = []
+    for key in sorted(keys):
+        seen = forms[key]
+        single = " " not in key and bool(seen)
+        capital = single and all(name[:1].isupper() for name in seen)
+        acronym = min(seen) if single and all(n.isupper() and len(n) <= 5 for n in seen) else ""
+        out.append(Name(key, owner, cased=capital, exact=acronym))
+    return tuple(out)
 
 
 def _unique_aliases(concepts: list[NewConcept]) -> list[NewConcept]:
@@ -275,10 +296,6 @@ def _unique_aliases(concepts: list[NewConcept]) -> list[NewConcept]:
         names = tuple(
             a for a in concept.aliases if owner.get(lemma_key(a.name)) in {concept.key, None}
         )
-        out.append(
-            NewConcept(
-                concept.key, concept.title, concept.kind, concept.lang, names, keys,
-                concept.definitions, concept.main_sources,
-            )
-        )
+        kept = tuple(n for n in concept.names if n.key in keys)
+        out.append(replace(concept, aliases=names, lemma_keys=keys, names=kept))
     return out

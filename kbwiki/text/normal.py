@@ -85,3 +85,15 @@ def assign_slugs(names: dict[str, str]) -> dict[str, str]:
 def capitalise(name: str) -> str:
     """Return the name with its first letter in upper case, the rest as it is."""
     return name[:1].upper() + name[1:]
+
+
+_MATH = re.compile(r"(\$\$.+?\$\$|\$[^$\n]+\$)", re.DOTALL)
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~^])")
+_LINE_START = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)")
+
+
+def escape_markdown(text: str) -> str:
+    """Return plain text as Markdown that shows it unchanged; formulas between dollars stay formulas."""
+    parts = _MATH.split(text)
+    plain = [_SPECIAL.sub(r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(parts)]
+    return _LINE_START.sub(r"\1\\\2", "".join(plain))

@@ -102,7 +102,7 @@ create table kb.concept (
     id               bigint generated always as identity primary key,
     key              text   not null unique,
     title            text   not null,
-    slug             text   not null unique,
+    slug             text   not null unique deferrable initially deferred,
     kind             text   not null,
     lang             text   not null,
     definition       text   not null,
@@ -114,13 +114,12 @@ create table kb.concept (
 );
 create index concept_text_sha on kb.concept (text_sha);
 
--- Writer: resolve. Every name of a concept; lemma_key is how text is matched against it.
+-- Writer: resolve. Every name of a concept.
 create table kb.alias (
     concept_id bigint not null references kb.concept on delete cascade,
     key        text   not null,
     name       text   not null,
     lang       text   not null,
-    lemma_key  text   not null,
     kind       text   not null,
     primary key (concept_id, key)
 );
@@ -129,9 +128,9 @@ create index alias_key on kb.alias (key);
 -- Writer: resolve. A source's page: its title and slug are unique views of the source.
 create table kb.source_page (
     source_id    bigint primary key references kb.source on delete cascade,
-    key          text   not null unique,
+    key          text   not null unique deferrable initially deferred,
     title        text   not null,
-    slug         text   not null unique,
+    slug         text   not null unique deferrable initially deferred,
     mentions_sha text   not null,
     input_sha    text   not null
 );
@@ -155,8 +154,8 @@ create index mention_chunk on kb.mention (chunk_id);
 -- Writer: write. A page about a concept or a source.
 create table kb.article (
     id          bigint generated always as identity primary key,
-    concept_id  bigint unique references kb.concept on delete cascade,
-    source_id   bigint unique references kb.source on delete cascade,
+    concept_id  bigint references kb.concept on delete cascade,
+    source_id   bigint references kb.source on delete cascade,
     title       text   not null,
     lang        text   not null,
     summary     text   not null,
@@ -165,8 +164,10 @@ create table kb.article (
     fingerprint text   not null,
     text_sha    text   not null,
     written_at  timestamptz not null default now(),
+    unique nulls not distinct (concept_id, source_id),
     check (num_nonnulls(concept_id, source_id) = 1)
 );
+create index article_source on kb.article (source_id);
 create index article_text_sha on kb.article (text_sha);
 
 -- Writer: write. A footnote: the exact words, and where they stand.
@@ -195,14 +196,18 @@ create table kb.edge_type (
     inverse_ru    text    not null
 );
 
--- Seed: sql/seed/edge_types.sql. A cue between two mentions; backward: the edge runs from the second to the first.
+-- Seed: sql/seed/edge_rules.sql. A cue in the text between two mentions, or before the first of them.
+-- backward: the edge runs from the second to the first. Kinds, where given, must be those of the ends.
 create table kb.edge_rule (
-    name      text    primary key,
-    type      text    not null references kb.edge_type,
-    lang      text    not null,
-    backward  boolean not null,
-    weight    real    not null check (weight > 0 and weight <= 1),
-    pattern   text    not null
+    name       text    primary key,
+    type       text    not null references kb.edge_type,
+    lang       text    not null,
+    scope      text    not null check (scope in ('between', 'before')),
+    backward   boolean not null,
+    weight     real    not null check (weight > 0 and weight <= 1),
+    head_kinds text[],
+    tail_kinds text[],
+    pattern    text    not null
 );
 
 -- Writer: link. One edge a pair of concepts; type and the columns after it belong to classify-edges.

@@ -1,0 +1,224 @@
+"""export: the store as Markdown files. The only stage that writes files.
+
+Twice is byte-identical. A manifest of hashes in the wiki tells what is ours: only that is replaced or
+removed, and only while nobody edited it.
+"""
+
+import hashlib
+import json
+import os
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbwiki.errors import ConfigError
+from kbwiki.stages.render import Edge, Page, Wiki
+from kbwiki.stages.stage import Outcome, Services, Stage
+
+MANIFEST = ".manifest.json"
+LOG = "log.md"
+_LOG_HEAD = "# Log\n"
+
+
+@dataclass(slots=True)
+class Changes:
+    """Which files a run added, changed and removed, and which it had to leave alone."""
+
+    added: list[str] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+
+def run(services: Services) -> Outcome:
+    """Render every page and write those that differ."""
+    wiki = load_wiki(services)
+    try:
+        changes = _write_all(services.wiki, wiki.files())
+        if changes:
+            _log(services.wiki, changes, services.today)
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise ConfigError(f"{error.filename or services.wiki}: {what}.", "Check the wiki's folder.") from error
+    note = f"{len(changes.added)} added, {len(changes.changed)} changed, {len(changes.removed)} removed"
+    n_done = len(changes.added) + len(changes.changed) + len(changes.removed)
+    return Outcome(n_done=n_done, note=note, failures=tuple(changes.refused))
+
+
+def load_wiki(services: Services) -> Wiki:
+    """Return all pages and edges of the store."""
+    database = services.database
+    citations: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in database.dicts("list_citations"):
+        citations[row["folder"], row["key"]].append(row)
+    edges = [
+        Edge(
+            head=row["head"],
+            tail=row["tail"],
+            type=row["type"],
+            symmetric=row["symmetric"],
+            ordinal=row["ordinal"],
+            confidence=row["confidence"],
+            n_sources=row["n_sources"],
+            labels=row,
+        )
+        for row in database.dicts("list_typed_edges")
+    ]
+    pages = [_concept_page(row) for row in database.dicts("list_concept_pages")]
+    pages += [_source_page(row) for row in database.dicts("list_source_pages")]
+    return Wiki(pages, edges, citations)
+
+
+def _concept_page(row: dict[str, Any]) -> Page:
+    front = {"sources": row["n_sources"], "updated": row["updated"]}
+    return _page("concepts", row, row["kind"], front)
+
+
+def _source_page(row: dict[str, Any]) -> Page:
+    front = {
+        "authors": row["authors"],
+        "year": row["year"],
+        "updated": row["dated"],
+        "uri": row["uris"][0],
+        "also_at": row["uris"][1:],
+        "sha256": row["sha256"],
+        "pages": row["n_pages"] or None,
+        "notes": row["notes"],
+        "concepts": row["concepts"],
+    }
+    return _page("sources", {**row, "aliases": []}, "source", front)
+
+
+def _page(folder: str, row: dict[str, Any], kind: str, front: dict[str, Any]) -> Page:
+    return Page(
+        folder=folder,
+        key=row["key"],
+        slug=row["slug"],
+        title=row["title"],
+        lang=row["lang"],
+        kind=kind,
+        aliases=[name for name in sorted(row["aliases"]) if name != row["title"]],
+        summary=row["summary"],
+        body=row["body"],
+        engine=row["engine"],
+        front=front,
+    )
+
+
+def _write_all(folder: Path, files: dict[str, str]) -> Changes:
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = _read_manifest(folder)
+    kept: dict[str, str] = {}
+    changes = Changes()
+    for name, text in sorted(files.items()):
+        _write_one(folder, name, text, manifest, kept, changes)
+    for name in sorted(manifest.keys() - files.keys()):
+        _remove_one(folder, name, manifest[name], kept, changes)
+    text = json.dumps({"version": 1, "files": kept}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    if kept != manifest or not (folder / MANIFEST).exists():
+        _replace(folder / MANIFEST, text.encode())
+    return changes
+
+
+def _write_one(
+    folder: Path, name: str, text: str, manifest: dict[str, str], kept: dict[str, str], changes: Changes
+) -> None:
+    path = folder / name
+    wanted = text.encode()
+    sha = hashlib.sha256(wanted).hexdigest()
+    present = _sha_of(path)
+    if present == sha:
+        kept[name] = sha
+        return
+    if present is not None and manifest.get(name) != present:
+        kept.update({name: manifest[name]} if name in manifest else {})
+        if manifest.get(name) != sha:
+            _conflict(path, name, wanted, changes)
+        return
+    _replace(path, wanted)
+    kept[name] = sha
+    (changes.changed if present else changes.added).append(name)
+
+
+def _conflict(path: Path, name: str, wanted: bytes, changes: Changes) -> None:
+    """Leave a person's file as it is and lay ours beside it."""
+    beside = path.with_name(path.stem + ".conflict.md")
+    if _sha_of(beside) != hashlib.sha256(wanted).hexdigest():
+        _replace(beside, wanted)
+    changes.refused.append((name, f"a person changed this file; ours is in {beside.name}"))
+
+
+def _remove_one(
+    folder: Path, name: str, sha: str, kept: dict[str, str], changes: Changes
+) -> None:
+    present = _sha_of(folder / name)
+    if present is None:
+        return
+    if present != sha:
+        changes.refused.append((name, "its page is gone, but a person changed the file; it was kept"))
+        kept[name] = sha
+        return
+    (folder / name).unlink()
+    changes.removed.append(name)
+
+
+def _read_manifest(folder: Path) -> dict[str, str]:
+    try:
+        found = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return {str(name): str(sha) for name, sha in found["files"].items() if _is_inside(str(name))}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(
+            f"{folder / MANIFEST}: it is no manifest of kbwiki.", "Delete it to start anew."
+        ) from error
+
+
+def _is_inside(name: str) -> bool:
+    return not name.startswith("/") and ".." not in name.split("/")
+
+
+def _sha_of(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Write to a temporary name and rename, so that a reader sees the old bytes or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.parent / f".{os.getpid()}.kbwiki-new"
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _log(folder: Path, changes: Changes, today: str) -> None:
+    """Put an entry for this run at the top of the log; what stands there stays."""
+    path = folder / LOG
+    text = path.read_text("utf-8") if path.exists() else _LOG_HEAD
+    lines = [f"\n## {today}\n"]
+    for verb, names in (("added", changes.added), ("changed", changes.changed), ("removed", changes.removed)):
+        pages = [name for name in names if name != "index.md"]
+        if not pages:
+            continue
+        shown = pages if verb == "removed" else [f"[[{name.removesuffix('.md')}]]" for name in pages]
+        more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
+        lines.append(f"- {len(pages)} {verb}: {', '.join(shown[:20])}{more}")
+    head, found, rest = text.partition(_LOG_HEAD)
+    if not found:
+        head, rest = _LOG_HEAD, "\n" + text
+    else:
+        head += found
+    _replace(path, (head + "\n".join(lines) + "\n" + rest).encode())
+
+
+STAGE = Stage(name="export", help="Write the wiki as Markdown files.", run=run)

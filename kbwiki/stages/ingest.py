@@ -1,0 +1,140 @@
+"""ingest: files become Sources and Chunks.
+
+A file whose size and time are as recorded is not opened; one whose bytes are known is not parsed.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from kbwiki.errors import InputError
+from kbwiki.records import Chunk, Document
+from kbwiki.stages.files import FileItem, find_files, read_file
+from kbwiki.stages.stage import BATCH, Services, Stage
+from kbwiki.text.chunks import chunk_document
+from kbwiki.text.normal import clean_line
+from kbwiki.text.readers import read_document
+from kbwiki.text.words import lang_of
+
+READER = "reader-1"
+"""Part of every fingerprint; a new value makes all sources stale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A file's bytes as hash, and its Document and chunks unless the bytes are in the store already."""
+
+    item: FileItem
+    sha256: str
+    document: Document | None
+    chunks: tuple[Chunk, ...] = ()
+
+
+def pending(services: Services, skip: list[str]) -> list[FileItem]:
+    """Return the files that are new, or whose size or time changed."""
+    database = services.database
+    known = {
+        row["uri"]: (row["size"], row["mtime_ns"], row["reader"])
+        for row in database.dicts("list_uris")
+    }
+    services.memo["shas"] = {row["sha256"] for row in database.dicts("list_shas", {"reader": READER})}
+    skipped = set(skip)
+    out: dict[str, FileItem] = {}
+    n_found = 0
+    for item in find_files(services.paths, services.root, services.wiki):
+        n_found += 1
+        if item.uri not in skipped and known.get(item.uri) != (item.size, item.mtime_ns, READER):
+            out[item.uri] = item
+            if len(out) == BATCH:
+                break
+    services.memo.setdefault("n_found", n_found)
+    return list(out.values())
+
+
+def work(services: Services, item: FileItem) -> Read:
+    """Return what a file holds."""
+    raw, sha = read_file(item, services.max_file_bytes)
+    if sha in services.memo["shas"]:
+        return Read(item, sha, None)
+    try:
+        document = read_document(item.uri, raw)
+    except InputError as error:
+        where = clean_line(item.uri)
+        message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
+        raise InputError(message, error.hint) from error
+    if not document.title:
+        stem = PurePosixPath(item.uri).stem
+        document = replace(document, title=clean_line(stem.replace("_", " ").replace("-", " ")))
+    return Read(item, sha, document, tuple(chunk_document(document)))
+
+
+def save(services: Services, item: FileItem, read: Read) -> None:
+    """Store a source, its uri, its chunks and their postings; drop what no file holds any more."""
+    database = services.database
+    if read.document is not None:
+        source_id = database.value("save_source", _source(read, read.document))
+        database.run("delete_chunks", {"source_id": source_id})
+        text = read.document.text
+        database.run_many(
+            "save_chunk", [_chunk(source_id, chunk, text[chunk.start : chunk.end]) for chunk in read.chunks]
+        )
+        database.run("save_postings", {"source_id": source_id})
+    params = {"uri": item.uri, "sha256": read.sha256, "size": item.size, "mtime_ns": item.mtime_ns}
+    old = database.value("find_uri", {"uri": item.uri})
+    database.run("save_uri", params)
+    kind = "n_new" if old is None else "n_same" if old == read.sha256 else "n_changed"
+    services.memo[kind] = services.memo.get(kind, 0) + 1
+    if kind == "n_changed":
+        database.run("delete_unnamed_source", {"sha256": old})
+
+
+def _source(read: Read, document: Document) -> dict[str, object]:
+    return {
+        "sha256": read.sha256,
+        "title": clean_line(document.title),
+        "authors": list(document.authors),
+        "year": document.year,
+        "dated": document.dated,
+        "lang": lang_of(document.text),
+        "text": document.text,
+        "structure": {
+            "blocks": [[b.kind, b.start, b.end, b.level] for b in document.blocks],
+            "marks": [[m.kind, m.start, m.end, m.target] for m in document.marks],
+            "pages": list(document.pages),
+        },
+        "notes": list(document.notes),
+        "reader": READER,
+    }
+
+
+def _chunk(source_id: int, chunk: Chunk, text: str) -> dict[str, object]:
+    return {
+        "source_id": source_id,
+        "ordinal": chunk.ordinal,
+        "start_at": chunk.start,
+        "end_at": chunk.end,
+        "page": chunk.page,
+        "headings": list(chunk.headings),
+        "lang": chunk.lang,
+        "text": text,
+        "text_sha": hashlib.sha256(text.encode()).hexdigest(),
+    }
+
+
+def note(services: Services) -> str:
+    """Return how many files were new, changed, touched and left as they were."""
+    memo = services.memo
+    counts = [memo.get(name, 0) for name in ("n_new", "n_changed", "n_same")]
+    n_left = max(0, memo.get("n_found", 0) - sum(counts))
+    return f"{counts[0]} new, {counts[1]} changed, {n_left + counts[2]} as before"
+
+
+STAGE = Stage(
+    name="ingest",
+    help="Read files into sources and chunks.",
+    key=lambda item: item.uri,
+    pending=pending,
+    work=work,
+    save=save,
+    note=note,
+)

@@ -1,0 +1,27 @@
+"""link: an untyped Edge between two Concepts that one statement names, with its evidence.
+
+The work is one SQL function, `kb.link_concepts`.
+"""
+
+from kbwiki.stages.stage import Outcome, Services, Stage
+
+VERSION = "link-1"
+MAX_NAMED = 12
+"""A statement that names more concepts than this is a list and is no evidence."""
+MAX_EVIDENCE = 5
+
+
+def run(services: Services) -> Outcome:
+    """Bring the edges to what the statements hold, if any mention changed."""
+    database = services.database
+    fingerprint = database.value("fingerprint_link", {"version": VERSION})
+    if database.value("read_setting", {"name": "link"}) == fingerprint:
+        return Outcome(note=f"{database.value('count_edges')} edges")
+    with database.transaction():
+        [counts] = database.dicts("link_concepts", {"max_named": MAX_NAMED, "max_kept": MAX_EVIDENCE})
+        database.run("save_setting", {"name": "link", "value": fingerprint})
+    note = "{n_edges} edges: {n_new} new, {n_changed} changed, {n_gone} gone".format(**counts)
+    return Outcome(n_done=counts["n_new"] + counts["n_changed"] + counts["n_gone"], note=note)
+
+
+STAGE = Stage(name="link", help="Link concepts that one statement names.", run=run)

@@ -1,0 +1,309 @@
+"""resolve: candidates of all sources become Concepts, with titles, slugs, aliases and Mentions.
+
+An order-free function of the whole store, run as one transaction; only rows that differ are written.
+"""
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from kbwiki.records import Alias, Candidate
+from kbwiki.stages.stage import Outcome, Services, Stage
+from kbwiki.text.concepts import (
+    MIN_WEAK_MENTIONS,
+    MIN_WEAK_SOURCES,
+    NewConcept,
+    SourceCandidate,
+    resolve_candidates,
+)
+from kbwiki.text.mentions import Match, Matcher
+from kbwiki.text.normal import assign_slugs, canonical_key, clean_line
+
+VERSION = "resolve-1"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSource:
+    """A source as extract left it; ``key`` names its page and orders it among others."""
+
+    id: int
+    key: str
+    title: str
+    fingerprint: str
+    lang: str
+    text: str
+    lemmas: list[str]
+    starts: list[int]
+    ends: list[int]
+    links: list[tuple[int, int]]
+    claims: list[dict[str, Any]]
+    chunks: list[dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Found:
+    """The mentions of one source, by its key: (match, claim index or None, linked, defines)."""
+
+    source: ReadSource
+    mentions: list[tuple[Match, int | None, bool, bool]] = field(default_factory=list)
+
+
+def run(services: Services) -> Outcome:
+    """Resolve anew if any extraction, name or place of a source changed."""
+    database = services.database
+    fingerprint = database.value("fingerprint_resolve", {"version": VERSION})
+    if database.value("read_setting", {"name": "resolve"}) == fingerprint:
+        return Outcome(note=_note(services))
+    with database.transaction():
+        sources = _load_sources(services)
+        concepts = resolve_candidates(_load_candidates(services, sources), len(sources))
+        concepts, found = _match(concepts, sources)
+        _save_concepts(services, concepts, found)
+        _save_pages(services, found)
+        _save_mentions(services, found)
+        database.run("save_setting", {"name": "resolve", "value": fingerprint})
+    return Outcome(n_done=len(concepts), note=_note(services))
+
+
+def _note(services: Services) -> str:
+    counts = services.database.dicts("count_concepts")[0]
+    return f"{counts['n_concepts']} concepts, {counts['n_mentions']} mentions"
+
+
+def _load_sources(services: Services) -> dict[str, ReadSource]:
+    database = services.database
+    claims: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in database.dicts("list_claims"):
+        claims[row["source_id"]].append(row)
+    chunks: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for row in database.dicts("list_chunk_spans"):
+        chunks[row["source_id"]].append(row)
+    out: dict[str, ReadSource] = {}
+    for row in database.dicts("list_extractions"):
+        stem = PurePosixPath(row["uri"]).stem
+        title = clean_line(row["title"]) or clean_line(stem) or row["uri"]
+        key = f"{canonical_key(title)}|{row['uri']}"
+        out[key] = ReadSource(
+            id=row["source_id"],
+            key=key,
+            title=title,
+            fingerprint=row["fingerprint"],
+            lang=row["lang"],
+            text=row["text"],
+            lemmas=row["lemmas"].split(" ") if row["lemmas"] else [],
+            starts=row["starts"],
+            ends=row["ends"],
+            links=list(zip(row["link_starts"], row["link_ends"], strict=True)),
+            claims=claims[row["source_id"]],
+            chunks=chunks[row["source_id"]],
+        )
+    return out
+
+
+def _load_candidates(
+    services: Services, sources: dict[str, ReadSource]
+) -> Iterable[SourceCandidate]:
+    keys = {source.id: key for key, source in sources.items()}
+    for row in services.database.dicts("list_candidates"):
+        if row["source_id"] not in keys:
+            continue
+        span = (row["definition_start"], row["definition_end"])
+        yield SourceCandidate(
+            keys[row["source_id"]],
+            Candidate(
+                key=row["key"],
+                name=row["name"],
+                lang=row["lang"],
+                kind=row["kind"],
+                signals=row["signals"],
+                aliases=tuple(Alias(name, kind, lang) for name, kind, lang in row["aliases"]["names"]),
+                definition=None if span[0] is None else span,
+            ),
+        )
+
+
+def _match(
+    concepts: list[NewConcept], sources: dict[str, ReadSource]
+) -> tuple[list[NewConcept], dict[str, Found]]:
+    """Find every mention; a concept that only stood inside longer names is dropped and the rest found anew."""
+    found = _find(concepts, sources)
+    counts: dict[str, int] = defaultdict(int)
+    places: dict[str, set[str]] = defaultdict(set)
+    for key, source in found.items():
+        for match, *_ in source.mentions:
+            counts[match.owner] += 1
+            places[match.owner].add(key)
+    kept = [
+        c
+        for c in concepts
+        if counts[c.key] >= (MIN_WEAK_MENTIONS if c.weak else 1)
+        and len(places[c.key]) >= (MIN_WEAK_SOURCES if c.weak else 1)
+    ]
+    return kept, (found if len(kept) == len(concepts) else _find(kept, sources))
+
+
+def _find(concepts: list[NewConcept], sources: dict[str, ReadSource]) -> dict[str, Found]:
+    matcher = Matcher(name for concept in concepts for name in concept.names)
+    defined = {(d[0], d[1], d[2], c.key) for c in concepts for d in c.definitions}
+    out: dict[str, Found] = {}
+    for key, source in sorted(sources.items()):
+        found = Found(source)
+        starts = [claim["start_at"] for claim in source.claims]
+        for match in matcher.find(source.text, source.lemmas, source.starts, source.ends):
+            at = bisect_right(starts, match.start) - 1
+            claim = source.claims[at] if at >= 0 and match.end <= source.claims[at]["end_at"] else None
+            linked = any(a < match.end and match.start < b for a, b in source.links)
+            defines = claim is not None and (
+                (key, claim["start_at"], claim["end_at"], match.owner) in defined
+            )
+            found.mentions.append((match, at if claim else None, linked, defines))
+        out[key] = found
+    return out
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+
+
+def _claim_facts(found: Found, titles: dict[str, str]) -> dict[int, list[Any]]:
+    """Return, by claim index, all that an article takes from the claim."""
+    named: dict[int, list[tuple[int, int, str, bool]]] = defaultdict(list)
+    for match, at, _, defines in found.mentions:
+        if at is not None:
+            begin = found.source.claims[at]["start_at"]
+            named[at].append((match.start - begin, match.end - begin, titles[match.owner], defines))
+    out: dict[int, list[Any]] = {}
+    for at, claim in enumerate(found.source.claims):
+        facts = [claim[name] for name in ("start_at", "end_at", "text", "lang", "page", "heading", "rank")]
+        out[at] = [found.source.key, found.source.title, *facts, named[at]]
+    return out
+
+
+def _save_concepts(
+    services: Services, concepts: list[NewConcept], found: dict[str, Found]
+) -> None:
+    database = services.database
+    titles = {c.key: c.title for c in concepts}
+    slugs = assign_slugs(titles)
+    inputs: dict[str, list[Any]] = defaultdict(list)
+    counts: dict[str, int] = defaultdict(int)
+    places: dict[str, set[str]] = defaultdict(set)
+    for key, source in sorted(found.items()):
+        facts = _claim_facts(source, titles)
+        for match, at, _, _ in source.mentions:
+            counts[match.owner] += 1
+            places[match.owner].add(key)
+            if at is not None and (not inputs[match.owner] or inputs[match.owner][-1] is not facts[at]):
+                inputs[match.owner].append(facts[at])
+    rows = []
+    for c in concepts:
+        names = sorted((a.name, a.lang, a.kind) for a in c.aliases)
+        definition = _definition(c, found)
+        main = next((key for key in c.main_sources if key in found), None)
+        rows.append(
+            {
+                "key": c.key,
+                "title": c.title,
+                "slug": slugs[c.key],
+                "kind": c.kind,
+                "lang": c.lang,
+                "definition": definition,
+                "main_source_id": found[main].source.id if main else None,
+                "n_sources": len(places[c.key]),
+                "n_mentions": counts[c.key],
+                "input_sha": _digest([c.title, c.kind, c.lang, names, c.main_sources, inputs[c.key]]),
+                "text_sha": hashlib.sha256(concept_text(c.title, names, definition).encode()).hexdigest(),
+            }
+        )
+    database.run("delete_concepts_but", {"keys": [c.key for c in concepts]})
+    database.run_many("save_concept", rows)
+    database.run("delete_aliases")
+    database.run_many(
+        "save_alias",
+        [
+            {"concept": c.key, "key": canonical_key(a.name), "name": a.name, "lang": a.lang, "kind": a.kind}
+            for c in concepts
+            for a in c.aliases
+        ],
+    )
+
+
+def concept_text(title: str, names: list[tuple[str, str, str]], definition: str) -> str:
+    """Return the text of a concept that is embedded: title, other names, definition."""
+    others = [name for name, _, _ in names if name != title]
+    return f"{title} ({', '.join(others)}). {definition}" if others else f"{title}. {definition}"
+
+
+def _definition(concept: NewConcept, found: dict[str, Found]) -> str:
+    """Return the defining sentence: from a source that it heads, in its language, else the first."""
+    best: tuple[tuple[bool, bool, str, int], str] | None = None
+    for key, start, end in concept.definitions:
+        source = found[key].source
+        rank = (key not in concept.main_sources, source.lang != concept.lang, key, start)
+        if best is None or rank < best[0]:
+            best = (rank, clean_line(source.text[start:end]))
+    return best[1] if best else ""
+
+
+def _save_pages(services: Services, found: dict[str, Found]) -> None:
+    titles = {key: f.source.title for key, f in found.items()}
+    slugs = assign_slugs(titles)
+    owners = {m.owner for f in found.values() for m, *_ in f.mentions}
+    concept_titles = {
+        row["key"]: row["title"] for row in services.database.dicts("list_titles") if row["key"] in owners
+    }
+    services.database.run_many(
+        "save_page",
+        [
+            {
+                "source_id": f.source.id,
+                "key": key,
+                "title": f.source.title,
+                "slug": slugs[key],
+                "input_sha": _digest(
+                    [key, f.source.title, f.source.lang, list(_claim_facts(f, concept_titles).values())]
+                ),
+            }
+            for key, f in sorted(found.items())
+        ],
+    )
+
+
+def _save_mentions(services: Services, found: dict[str, Found]) -> None:
+    """Replace the mentions of the sources in which they differ from what is stored."""
+    database = services.database
+    stored = {row["source_id"]: row["mentions_sha"] for row in database.dicts("list_mention_shas")}
+    ids = {row["key"]: row["id"] for row in database.dicts("list_titles")}
+    for _, f in sorted(found.items()):
+        source = f.source
+        facts = [[ids[m.owner], m.start, m.end, at, linked, defines] for m, at, linked, defines in f.mentions]
+        sha = _digest([source.fingerprint, facts])
+        if stored.get(source.id) == sha:
+            continue
+        database.run("delete_mentions", {"source_id": source.id})
+        chunk_starts = [c["start_at"] for c in source.chunks]
+        database.run(
+            "save_mentions",
+            {
+                "source_id": source.id,
+                "concepts": [ids[m.owner] for m, *_ in f.mentions],
+                "chunks": [
+                    source.chunks[max(0, bisect_right(chunk_starts, m.start) - 1)]["id"]
+                    for m, *_ in f.mentions
+                ],
+                "claims": [source.claims[at]["id"] if at is not None else None for _, at, *_ in f.mentions],
+                "starts": [m.start for m, *_ in f.mentions],
+                "ends": [m.end for m, *_ in f.mentions],
+                "linked": [linked for *_, linked, _ in f.mentions],
+                "defines": [defines for *_, defines in f.mentions],
+            },
+        )
+        database.run("save_mentions_sha", {"source_id": source.id, "sha": sha})
+
+
+STAGE = Stage(name="resolve", help="Decide what the concepts are and where they are named.", run=run)

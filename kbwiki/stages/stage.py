@@ -1,0 +1,68 @@
+"""What a stage is: a value with its name, what is stale, the work and the save."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbwiki.db import Database
+from kbwiki.embedders import Embedder
+from kbwiki.engines import Engine
+
+
+@dataclass(slots=True)
+class Services:
+    """What stages work with. ``paths`` is for ingest, ``wiki`` for export; ``root`` is where uris begin."""
+
+    database: Database
+    engine: Engine
+    make_embedder: Callable[[], Embedder]
+    root: Path
+    wiki: Path
+    jobs: int
+    paths: tuple[Path, ...] = ()
+    lang: str = "auto"
+    max_file_bytes: int = 50_000_000
+    today: str = ""
+    notice: Callable[[str], None] = lambda text: None
+    memo: dict[str, Any] = field(default_factory=dict)
+    """Counts that a stage keeps for its note; cleared by nobody, read by the same stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a stage did: items done, a line for people, and what failed as (item, reason)."""
+
+    n_done: int = 0
+    note: str = ""
+    failures: tuple[tuple[str, str], ...] = ()
+
+
+BATCH = 256
+"""Items that a stage loads at a time, so that a large store does not have to fit in memory."""
+
+
+def _nothing(services: Services, skip: list[str]) -> list[Any]:
+    return []
+
+
+def _no_work(services: Services, item: Any) -> Any:
+    raise AssertionError(item)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One step of the line. Either ``pending``, ``work`` and ``save``, or ``run`` for a whole set.
+
+    ``pending`` returns the next stale items, at most ``BATCH``, but those whose keys it is to skip.
+    ``work`` may run in any thread and never touches the database; ``save`` runs inside one transaction.
+    """
+
+    name: str
+    help: str
+    key: Callable[[Any], str] = str
+    pending: Callable[[Services, list[str]], list[Any]] = _nothing
+    work: Callable[[Services, Any], Any] = _no_work
+    save: Callable[[Services, Any, Any], None] = _no_work  # type: ignore[assignment]
+    run: Callable[[Services], Outcome] | None = None
+    note: Callable[[Services], str] | None = None

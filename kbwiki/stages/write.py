@@ -1,0 +1,148 @@
+"""write: one Article for each Concept and each Source, from a brief of all that is known of it."""
+
+import hashlib
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from kbwiki.errors import ModelError
+from kbwiki.records import Article, Brief, Lang, Statement
+from kbwiki.stages.stage import BATCH, Services, Stage
+
+VERSION = "write-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A stale page: of a concept or of a source, and the brief for it."""
+
+    concept_id: int | None
+    source_id: int | None
+    fingerprint: str
+    slug: str
+    brief: Brief
+
+
+def pending(services: Services, skip: list[str]) -> list[Item]:
+    """Return pages whose input changed: first of concepts, then of sources."""
+    params = {
+        "engine": services.engine.name,
+        "version": VERSION,
+        "lang": services.lang,
+        "skip": skip,
+        "limit": BATCH,
+    }
+    rows = services.database.dicts("list_unwritten", params)
+    concepts = [row["concept_id"] for row in rows if row["concept_id"] is not None]
+    sources = [row["source_id"] for row in rows if row["source_id"] is not None]
+    statements = _statements(services, concepts, sources)
+    return [_item(services, row, statements) for row in rows]
+
+
+def _statements(
+    services: Services, concepts: list[int], sources: list[int]
+) -> dict[tuple[str, int], list[Statement]]:
+    database = services.database
+    named: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    defining: set[tuple[int, int]] = set()
+    params = {"concepts": concepts, "sources": sources}
+    for row in database.dicts("list_named", params):
+        named[row["claim_id"]].append((row["start_at"], row["end_at"], row["title"]))
+        if row["defines"]:
+            defining.add((row["claim_id"], row["concept_id"]))
+    out: dict[tuple[str, int], list[Statement]] = defaultdict(list)
+    for row in database.dicts("list_statements", params):
+        owner = ("concept", row["concept_id"]) if row["concept_id"] else ("source", row["owner_source_id"])
+        out[owner].append(
+            Statement(
+                source_id=row["source_id"],
+                source_key=row["source_key"],
+                source_title=row["source_title"],
+                start=row["start_at"],
+                end=row["end_at"],
+                text=row["text"],
+                lang=row["lang"],
+                page=row["page"],
+                heading=row["heading"],
+                rank=row["rank"],
+                defines=(row["claim_id"], row["concept_id"]) in defining,
+                mentions=tuple(sorted(named[row["claim_id"]])),
+            )
+        )
+    return out
+
+
+def _item(
+    services: Services, row: dict[str, Any], statements: dict[tuple[str, int], list[Statement]]
+) -> Item:
+    is_concept = row["concept_id"] is not None
+    owner = ("concept", row["concept_id"]) if is_concept else ("source", row["source_id"])
+    mine = sorted(statements.get(owner, []), key=lambda s: (s.source_key, s.start))
+    lang: Lang = row["lang"] if services.lang == "auto" else services.lang  # type: ignore[assignment]
+    brief = Brief(
+        title=row["title"],
+        kind=row["kind"],
+        lang=lang,
+        aliases=tuple(row["aliases"]),
+        statements=tuple(mine),
+        main_source_key=row["main_source_key"] or "",
+    )
+    return Item(row["concept_id"], row["source_id"], row["fingerprint"], row["slug"], brief)
+
+
+def work(services: Services, item: Item) -> Article:
+    """Return the page as the engine writes it."""
+    return services.engine.write(item.brief)
+
+
+def save(services: Services, item: Item, article: Article) -> None:
+    """Store a page and its citations; a quote that does not stand at its span is refused."""
+    database = services.database
+    article_id = database.value(
+        "save_article",
+        {
+            "concept_id": item.concept_id,
+            "source_id": item.source_id,
+            "title": article.title,
+            "lang": article.lang,
+            "summary": article.summary,
+            "body": article.body,
+            "engine": article.engine,
+            "fingerprint": item.fingerprint,
+            "text_sha": hashlib.sha256(article_text(article.title, article.summary).encode()).hexdigest(),
+        },
+    )
+    database.run("delete_citations", {"article_id": article_id})
+    database.run_many(
+        "save_citation",
+        [
+            {
+                "article_id": article_id,
+                "ordinal": c.ordinal,
+                "source_id": c.source_id,
+                "start_at": c.start,
+                "end_at": c.end,
+                "quote": c.quote,
+                "page": c.page,
+            }
+            for c in article.citations
+        ],
+    )
+    n_false = database.value("count_false_citations", {"article_id": article_id})
+    if n_false:
+        raise ModelError(f"{item.slug}: {n_false} quotes do not stand where they are said to.")
+
+
+def article_text(title: str, summary: str) -> str:
+    """Return the text of an article that is embedded."""
+    return f"{title}. {summary}"
+
+
+STAGE = Stage(
+    name="write",
+    help="Write one article for each concept and each source.",
+    key=lambda item: f"{'concepts' if item.concept_id is not None else 'sources'}/{item.slug}",
+    pending=pending,
+    work=work,
+    save=save,
+)

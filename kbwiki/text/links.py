@@ -1,0 +1,53 @@
+"""Links in article bodies: ``[[c:KEY|words]]`` to a concept, ``[[s:KEY|words]]`` to a source.
+
+A body names its targets by key, so that a new slug changes no article; `export` puts the files in.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Literal
+
+from kbwiki.text.normal import escape_markdown
+
+Target = Literal["c", "s"]
+
+_LINK = re.compile(r"\[\[([cs]):([^|\]]*)\|([^\]|]*)\]\]")
+_UNSAFE = re.compile(r"[\[\]|]")
+_CODES = {"%": "%25", "|": "%7C", "[": "%5B", "]": "%5D"}
+
+
+def link(target: Target, key: str, words: str) -> str:
+    """Return the markup of a link; words that a link cannot hold are given as plain text."""
+    if _UNSAFE.search(words):
+        return escape_markdown(words)
+    for char, code in _CODES.items():
+        key = key.replace(char, code)
+    return f"[[{target}:{key}|{words}]]"
+
+
+def replace_links(body: str, resolve: Callable[[Target, str, str], str]) -> str:
+    """Return a body with each link replaced by ``resolve(target, key, words)``."""
+
+    def one(match: re.Match[str]) -> str:
+        target: Target = "c" if match.group(1) == "c" else "s"
+        return resolve(target, _decoded(match.group(2)), match.group(3))
+
+    return _LINK.sub(one, body)
+
+
+def links_in(text: str) -> list[tuple[str, str]]:
+    """Return (target, key) of each link, in order."""
+    return [(m.group(1), _decoded(m.group(2))) for m in _LINK.finditer(text)]
+
+
+def plain_text(body: str) -> str:
+    """Return a body's words without links, footnote marks and bold."""
+    words = _LINK.sub(lambda m: m.group(3), body)
+    words = re.sub(r"\[\^\d+\]", "", words).replace("**", "")
+    return re.sub(r"\\([\\`*_\[\]<>|~^#+-])", r"\1", words)
+
+
+def _decoded(key: str) -> str:
+    for char, code in reversed(_CODES.items()):
+        key = key.replace(code, char)
+    return key

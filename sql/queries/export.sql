@@ -1,0 +1,37 @@
+-- Pages, edges and citations as export renders them.
+
+-- name: list_concept_pages
+select c.key, c.slug, c.title, a.lang, c.kind, c.n_sources, a.summary, a.body, a.engine,
+       array(select n.name from kb.alias n where n.concept_id = c.id) as aliases,
+       (select max(s.dated) from kb.mention m join kb.source s on s.id = m.source_id where m.concept_id = c.id) as updated
+from kb.concept c join kb.article a on a.concept_id = c.id;
+
+-- name: list_source_pages
+select p.key, p.slug, p.title, a.lang, a.summary, a.body, a.engine, s.authors, s.year, s.dated, s.sha256, s.notes,
+       jsonb_array_length(s.structure -> 'pages') as n_pages,
+       array(select u.uri from kb.source_uri u where u.source_id = s.id order by u.uri collate "C") as uris,
+       array(select distinct c.key from kb.mention m join kb.concept c on c.id = m.concept_id
+             where m.source_id = s.id) as concepts
+from kb.source_page p
+join kb.source s on s.id = p.source_id
+join kb.article a on a.source_id = p.source_id;
+
+-- name: list_citations
+select case when a.concept_id is null then 'sources' else 'concepts' end as folder, coalesce(c.key, p.key) as key,
+       t.ordinal, t.start_at, t.end_at, t.quote, t.page, cited.key as source_key, coalesce(cl.heading, '') as heading
+from kb.citation t
+join kb.article a on a.id = t.article_id
+left join kb.concept c on c.id = a.concept_id
+left join kb.source_page p on p.source_id = a.source_id
+join kb.source_page cited on cited.source_id = t.source_id
+left join kb.claim cl on cl.source_id = t.source_id and cl.start_at = t.start_at
+order by t.article_id, t.ordinal;
+
+-- name: list_typed_edges
+select h.key as head, t.key as tail, e.type, y.symmetric, y.ordinal, e.confidence, e.n_sources, y.label_en, y.label_ru,
+       y.inverse_en, y.inverse_ru
+from kb.edge e
+join kb.concept h on h.id = e.head_id
+join kb.concept t on t.id = e.tail_id
+join kb.edge_type y on y.name = e.type
+where e.status = 'typed';

@@ -1,0 +1,51 @@
+-- Files into sources, chunks and postings.
+
+-- name: list_uris
+select u.uri, u.size, u.mtime_ns, s.reader
+from kb.source_uri u join kb.source s on s.id = u.source_id;
+
+-- name: list_shas
+select sha256 from kb.source where reader = %(reader)s;
+
+-- name: find_uri
+select s.sha256 from kb.source_uri u join kb.source s on s.id = u.source_id where u.uri = %(uri)s;
+
+-- name: save_source
+insert into kb.source (sha256, title, authors, year, dated, lang, text, structure, notes, reader)
+values (%(sha256)s, %(title)s, %(authors)s, %(year)s, %(dated)s, %(lang)s, %(text)s, %(structure)s,
+        %(notes)s, %(reader)s)
+on conflict (sha256) do update
+set title = excluded.title, authors = excluded.authors, year = excluded.year, dated = excluded.dated,
+    lang = excluded.lang, text = excluded.text, structure = excluded.structure, notes = excluded.notes,
+    reader = excluded.reader
+returning id;
+
+-- name: delete_chunks
+delete from kb.chunk where source_id = %(source_id)s;
+
+-- name: save_chunk
+insert into kb.chunk (source_id, ordinal, start_at, end_at, page, headings, lang, text, text_sha)
+values (%(source_id)s, %(ordinal)s, %(start_at)s, %(end_at)s, %(page)s, %(headings)s, %(lang)s, %(text)s,
+        %(text_sha)s);
+
+-- name: save_postings
+with posted as (
+    insert into kb.posting (lexeme, chunk_id, tf)
+    select l.lexeme, c.id, l.tf
+    from kb.chunk c, kb.lexemes(c.lang, array_to_string(c.headings, ' ') || ' ' || c.text) l
+    where c.source_id = %(source_id)s
+    returning chunk_id, tf
+),
+counted as (
+    select chunk_id, sum(tf) as n from posted group by chunk_id
+)
+update kb.chunk c set n_lexemes = counted.n from counted where c.id = counted.chunk_id;
+
+-- name: save_uri
+insert into kb.source_uri (uri, source_id, size, mtime_ns)
+select %(uri)s, id, %(size)s, %(mtime_ns)s from kb.source where sha256 = %(sha256)s
+on conflict (uri) do update
+set source_id = excluded.source_id, size = excluded.size, mtime_ns = excluded.mtime_ns, seen_at = now();
+
+-- name: delete_unnamed_source
+delete from kb.source s where s.sha256 = %(sha256)s and not exists (select from kb.source_uri u where u.source_id = s.id);

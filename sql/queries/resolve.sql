@@ -1,0 +1,82 @@
+-- Concepts, aliases, mentions and the pages of sources.
+
+-- name: fingerprint_resolve
+select kb.sha('resolve', %(version)s, coalesce(string_agg(
+           kb.sha(e.fingerprint, e.title,
+                  (select string_agg(u.uri, ' ' order by u.uri) from kb.source_uri u where u.source_id = e.source_id)),
+           ' ' order by e.fingerprint), ''))
+from kb.extraction e;
+
+-- name: read_setting
+select value from kb.setting where name = %(name)s;
+
+-- name: save_setting
+insert into kb.setting (name, value) values (%(name)s, %(value)s)
+on conflict (name) do update set value = excluded.value;
+
+-- name: count_concepts
+select (select count(*) from kb.concept) as n_concepts, (select count(*) from kb.mention) as n_mentions;
+
+-- name: list_extractions
+select e.source_id, e.fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, e.link_starts, e.link_ends,
+       s.text, (select min(uri) from kb.source_uri u where u.source_id = s.id) as uri
+from kb.extraction e join kb.source s on s.id = e.source_id;
+
+-- name: list_claims
+select id, source_id, start_at, end_at, text, lang, page, heading, rank
+from kb.claim order by source_id, ordinal;
+
+-- name: list_chunk_spans
+select id, source_id, start_at from kb.chunk order by source_id, ordinal;
+
+-- name: list_candidates
+select source_id, key, name, lang, kind, signals, aliases, definition_start, definition_end from kb.candidate;
+
+-- name: list_titles
+select id, key, title from kb.concept;
+
+-- name: delete_concepts_but
+delete from kb.concept where not (key = any (%(keys)s::text[]));
+
+-- name: save_concept
+insert into kb.concept as c (key, title, slug, kind, lang, definition, main_source_id, n_sources, n_mentions,
+                             input_sha, text_sha)
+values (%(key)s, %(title)s, %(slug)s, %(kind)s, %(lang)s, %(definition)s, %(main_source_id)s, %(n_sources)s,
+        %(n_mentions)s, %(input_sha)s, %(text_sha)s)
+on conflict (key) do update
+set title = excluded.title, slug = excluded.slug, kind = excluded.kind, lang = excluded.lang,
+    definition = excluded.definition, main_source_id = excluded.main_source_id, n_sources = excluded.n_sources,
+    n_mentions = excluded.n_mentions, input_sha = excluded.input_sha, text_sha = excluded.text_sha
+where (c.title, c.slug, c.main_source_id, c.n_sources, c.n_mentions, c.input_sha, c.text_sha)
+      is distinct from
+      (excluded.title, excluded.slug, excluded.main_source_id, excluded.n_sources, excluded.n_mentions,
+       excluded.input_sha, excluded.text_sha);
+
+-- name: delete_aliases
+delete from kb.alias;
+
+-- name: save_alias
+insert into kb.alias (concept_id, key, name, lang, kind)
+select id, %(key)s, %(name)s, %(lang)s, %(kind)s from kb.concept where key = %(concept)s;
+
+-- name: save_page
+insert into kb.source_page as p (source_id, key, title, slug, mentions_sha, input_sha)
+values (%(source_id)s, %(key)s, %(title)s, %(slug)s, '', %(input_sha)s)
+on conflict (source_id) do update
+set key = excluded.key, title = excluded.title, slug = excluded.slug, input_sha = excluded.input_sha;
+
+-- name: list_mention_shas
+select source_id, mentions_sha from kb.source_page;
+
+-- name: delete_mentions
+delete from kb.mention where source_id = %(source_id)s;
+
+-- name: save_mentions
+insert into kb.mention (concept_id, source_id, chunk_id, claim_id, start_at, end_at, linked, defines)
+select concept_id, %(source_id)s, chunk_id, claim_id, start_at, end_at, linked, defines
+from unnest(%(concepts)s::bigint[], %(chunks)s::bigint[], %(claims)s::bigint[], %(starts)s::int[], %(ends)s::int[],
+            %(linked)s::boolean[], %(defines)s::boolean[])
+     as m (concept_id, chunk_id, claim_id, start_at, end_at, linked, defines);
+
+-- name: save_mentions_sha
+update kb.source_page set mentions_sha = %(sha)s where source_id = %(source_id)s;

@@ -1,0 +1,68 @@
+-- Briefs and articles.
+
+-- name: list_unwritten
+with page as (
+    select c.id as concept_id, null::bigint as source_id, c.title, c.slug, c.kind, c.lang, c.key,
+           p.key as main_source_key, 'concepts/' || c.slug as item,
+           array(select a.name from kb.alias a where a.concept_id = c.id order by a.key) as aliases,
+           kb.sha('write', %(version)s, %(engine)s, %(lang)s, c.input_sha) as fingerprint, a.fingerprint as written
+    from kb.concept c
+    left join kb.source_page p on p.source_id = c.main_source_id
+    left join kb.article a on a.concept_id = c.id
+    union all
+    select null, p.source_id, p.title, p.slug, 'source', e.lang, p.key, p.key, 'sources/' || p.slug,
+           '{}'::text[], kb.sha('write', %(version)s, %(engine)s, %(lang)s, p.input_sha), a.fingerprint
+    from kb.source_page p
+    join kb.extraction e on e.source_id = p.source_id
+    left join kb.article a on a.source_id = p.source_id
+)
+select concept_id, source_id, title, slug, kind, lang, main_source_key, aliases, fingerprint
+from page
+where written is distinct from fingerprint and not (item = any (%(skip)s::text[]))
+order by item
+limit %(limit)s;
+
+-- name: list_statements
+select distinct on (m.concept_id, cl.id)
+       cl.id as claim_id, m.concept_id, null::bigint as owner_source_id, cl.source_id, p.key as source_key,
+       p.title as source_title, cl.start_at, cl.end_at, cl.text, cl.lang, cl.page, cl.heading, cl.rank
+from kb.mention m
+join kb.claim cl on cl.id = m.claim_id
+join kb.source_page p on p.source_id = cl.source_id
+where m.concept_id = any (%(concepts)s::bigint[])
+union all
+select cl.id, null, cl.source_id, cl.source_id, p.key, p.title, cl.start_at, cl.end_at, cl.text, cl.lang, cl.page,
+       cl.heading, cl.rank
+from kb.claim cl
+join kb.source_page p on p.source_id = cl.source_id
+where cl.source_id = any (%(sources)s::bigint[]);
+
+-- name: list_named
+select m.claim_id, m.concept_id, m.start_at - cl.start_at as start_at, m.end_at - cl.start_at as end_at, c.title,
+       m.defines
+from kb.mention m
+join kb.claim cl on cl.id = m.claim_id
+join kb.concept c on c.id = m.concept_id
+where cl.source_id = any (%(sources)s::bigint[])
+   or m.claim_id in (select claim_id from kb.mention where concept_id = any (%(concepts)s::bigint[]));
+
+-- name: save_article
+insert into kb.article (concept_id, source_id, title, lang, summary, body, engine, fingerprint, text_sha)
+values (%(concept_id)s, %(source_id)s, %(title)s, %(lang)s, %(summary)s, %(body)s, %(engine)s, %(fingerprint)s,
+        %(text_sha)s)
+on conflict (concept_id, source_id) do update
+set title = excluded.title, lang = excluded.lang, summary = excluded.summary, body = excluded.body,
+    engine = excluded.engine, fingerprint = excluded.fingerprint, text_sha = excluded.text_sha, written_at = now()
+returning id;
+
+-- name: delete_citations
+delete from kb.citation where article_id = %(article_id)s;
+
+-- name: save_citation
+insert into kb.citation (article_id, ordinal, source_id, start_at, end_at, quote, page)
+values (%(article_id)s, %(ordinal)s, %(source_id)s, %(start_at)s, %(end_at)s, %(quote)s, %(page)s);
+
+-- name: count_false_citations
+select count(*)
+from kb.citation c join kb.source s on s.id = c.source_id
+where c.article_id = %(article_id)s and c.quote <> substr(s.text, c.start_at + 1, c.end_at - c.start_at);
