@@ -35,18 +35,6 @@ DATABASE = "kbwiki"
 
 _PATIENCE_S = 120.0
 _POLL_S = 0.005
-_OPTIONS = {
-    "cluster_name": "kbwiki",
-    "listen_addresses": "",
-    "port": str(PORT),
-    "max_connections": "100",
-    "shared_buffers": "128MB",
-    "max_wal_size": "512MB",
-    "jit": "off",
-    # A parallel HNSW build takes maintenance_work_mem from /dev/shm: 64 MB in a container.
-    "max_parallel_maintenance_workers": "0",
-    "log_checkpoints": "off",
-}
 
 
 def locate(home: Path, *, bin_dir: Path | None = None, user_namespace: bool = True) -> "Cluster":
@@ -340,7 +328,8 @@ def _launch(cluster: "Cluster", account: run.Account, programs: Path) -> State:
             cluster.log.replace(cluster.log.with_suffix(".log.1"))
         with cluster.log.open("ab") as log:
             begin = log.tell()
-            run.detach(_command(cluster, programs), server_lock, log.fileno(), account)
+            argv = run.server_command(programs, cluster.data, cluster.socket_dir)
+            run.detach(argv, server_lock, log.fileno(), account)
     finally:
         os.close(server_lock)
     state = _settle(cluster)
@@ -348,13 +337,6 @@ def _launch(cluster: "Cluster", account: run.Account, programs: Path) -> State:
         said = cluster.log.read_bytes()[begin:].decode(errors="replace")
         raise DatabaseError(f"{cluster.data}: {run.essence(said)}.", f"See {cluster.log}.")
     return state
-
-
-def _command(cluster: "Cluster", programs: Path) -> list[str]:
-    quoted = str(cluster.socket_dir).replace('"', '""')
-    options = {**_OPTIONS, "unix_socket_directories": f'"{quoted}"'}
-    pairs = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
-    return [str(programs / "postgres"), "-D", str(cluster.data), *pairs]
 
 
 def _watch(cluster: "Cluster", idle_s: float, patience_s: float) -> None:

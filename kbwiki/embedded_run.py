@@ -15,9 +15,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kbwiki.embedded_wire import PORT
 from kbwiki.errors import ConfigError
 
 OWN_SERVER = "Set KBWIKI_DATABASE_URL to a Postgres with pgvector."
+
+_OPTIONS = {
+    "cluster_name": "kbwiki",
+    "listen_addresses": "",
+    "port": str(PORT),
+    "max_connections": "100",
+    "shared_buffers": "128MB",
+    "max_wal_size": "512MB",
+    "jit": "off",
+    # A parallel HNSW build takes maintenance_work_mem from /dev/shm: 64 MB in a container.
+    "max_parallel_maintenance_workers": "0",
+    "log_checkpoints": "off",
+}
 
 
 def find_programs(bin_dir: Path | None) -> Path:
@@ -67,6 +81,14 @@ def environment() -> dict[str, str]:
 def major_version(programs: Path) -> int:
     """Ask the programs which Postgres they are."""
     return int(_version(programs).split(".")[0])
+
+
+def server_command(programs: Path, data: Path, socket_dir: Path) -> list[str]:
+    """Return the command of a server that only a Unix socket reaches."""
+    quoted = str(socket_dir).replace('"', '""')
+    options = {**_OPTIONS, "unix_socket_directories": f'"{quoted}"'}
+    pairs = [part for name, value in options.items() for part in ("-c", f"{name}={value}")]
+    return [str(programs / "postgres"), "-D", str(data), *pairs]
 
 
 def essence(text: str) -> str:

@@ -98,8 +98,8 @@ def _lead(brief: Brief, usable: list[Statement]) -> Statement | None:
     def rank(s: Statement) -> tuple[object, ...]:
         return (
             not s.defines,
-            s.source_key != brief.main_source_key,
             s.lang != brief.lang,
+            s.source_key != brief.main_source_key,
             -_score(brief, s),
             s.source_key,
             s.start,

@@ -15,4 +15,4 @@ def run(services: Services) -> Outcome:
     return Outcome(n_done=counts["n_typed"] + counts["n_rejected"], note=types)
 
 
-STAGE = Stage(name="classify-edges", help="Give each edge one of the directed types.", run=run)
+STAGE = Stage(name="classify-edges", run=run)

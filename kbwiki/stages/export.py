@@ -221,4 +221,4 @@ def _log(folder: Path, changes: Changes, today: str) -> None:
     _replace(path, (head + "\n".join(lines) + "\n" + rest).encode())
 
 
-STAGE = Stage(name="export", help="Write the wiki as Markdown files.", run=run)
+STAGE = Stage(name="export", run=run)

@@ -140,7 +140,6 @@ def save(services: Services, row: SourceRow, result: tuple[Extraction, Words]) -
 
 STAGE = Stage(
     name="extract",
-    help="Find candidates and claims in each source.",
     key=lambda row: row.uri,
     pending=pending,
     work=work,

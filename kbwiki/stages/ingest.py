@@ -3,7 +3,6 @@
 A file whose size and time are as recorded is not opened; one whose bytes are known is not parsed.
 """
 
-import hashlib
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -117,7 +116,6 @@ def _chunk(source_id: int, chunk: Chunk, text: str) -> dict[str, object]:
         "headings": list(chunk.headings),
         "lang": chunk.lang,
         "text": text,
-        "text_sha": hashlib.sha256(text.encode()).hexdigest(),
     }
 
 
@@ -131,7 +129,6 @@ def note(services: Services) -> str:
 
 STAGE = Stage(
     name="ingest",
-    help="Read files into sources and chunks.",
     key=lambda item: item.uri,
     pending=pending,
     work=work,

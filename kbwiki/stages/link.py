@@ -24,4 +24,4 @@ def run(services: Services) -> Outcome:
     return Outcome(n_done=counts["n_new"] + counts["n_changed"] + counts["n_gone"], note=note)
 
 
-STAGE = Stage(name="link", help="Link concepts that one statement names.", run=run)
+STAGE = Stage(name="link", run=run)

@@ -204,7 +204,7 @@ def _save_concepts(
     for c in concepts:
         names = sorted((a.name, a.lang, a.kind) for a in c.aliases)
         definition = _definition(c, found)
-        main = next((key for key in c.main_sources if key in found), None)
+        main = min(c.main_sources, key=lambda k: (found[k].source.lang != c.lang, k), default=None)
         rows.append(
             {
                 "key": c.key,
@@ -217,7 +217,7 @@ def _save_concepts(
                 "n_sources": len(places[c.key]),
                 "n_mentions": counts[c.key],
                 "input_sha": _digest([c.title, c.kind, c.lang, names, c.main_sources, inputs[c.key]]),
-                "text_sha": hashlib.sha256(concept_text(c.title, names, definition).encode()).hexdigest(),
+                "search_text": concept_text(c.title, names, definition),
             }
         )
     database.run("delete_concepts_but", {"keys": [c.key for c in concepts]})
@@ -306,4 +306,4 @@ def _save_mentions(services: Services, found: dict[str, Found]) -> None:
         database.run("save_mentions_sha", {"source_id": source.id, "sha": sha})
 
 
-STAGE = Stage(name="resolve", help="Decide what the concepts are and where they are named.", run=run)
+STAGE = Stage(name="resolve", run=run)

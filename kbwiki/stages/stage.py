@@ -27,6 +27,13 @@ class Services:
     notice: Callable[[str], None] = lambda text: None
     memo: dict[str, Any] = field(default_factory=dict)
     """Counts that a stage keeps for its note; cleared by nobody, read by the same stage."""
+    _embedder: Embedder | None = None
+
+    def embedder(self) -> Embedder:
+        """Return the embedder, loaded at the first call."""
+        if self._embedder is None:
+            self._embedder = self.make_embedder()
+        return self._embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,6 @@ class Stage:
     """
 
     name: str
-    help: str
     key: Callable[[Any], str] = str
     pending: Callable[[Services, list[str]], list[Any]] = _nothing
     work: Callable[[Services, Any], Any] = _no_work

@@ -1,6 +1,5 @@
 """write: one Article for each Concept and each Source, from a brief of all that is known of it."""
 
-import hashlib
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
@@ -109,7 +108,7 @@ def save(services: Services, item: Item, article: Article) -> None:
             "body": article.body,
             "engine": article.engine,
             "fingerprint": item.fingerprint,
-            "text_sha": hashlib.sha256(article_text(article.title, article.summary).encode()).hexdigest(),
+            "search_text": f"{article.title}. {article.summary}",
         },
     )
     database.run("delete_citations", {"article_id": article_id})
@@ -133,14 +132,8 @@ def save(services: Services, item: Item, article: Article) -> None:
         raise ModelError(f"{item.slug}: {n_false} quotes do not stand where they are said to.")
 
 
-def article_text(title: str, summary: str) -> str:
-    """Return the text of an article that is embedded."""
-    return f"{title}. {summary}"
-
-
 STAGE = Stage(
     name="write",
-    help="Write one article for each concept and each source.",
     key=lambda item: f"{'concepts' if item.concept_id is not None else 'sources'}/{item.slug}",
     pending=pending,
     work=work,

@@ -28,37 +28,42 @@ as $$
              and body !~ '\mnot only\M' end
 $$;
 
--- One row for each piece of evidence of an edge and rule that fires on it.
+-- One row for each piece of evidence of an edge and rule that fires on it. Rule by rule over all evidence,
+-- since Postgres keeps only a few compiled patterns.
 create or replace function kb.rule_votes(edge_ids bigint[]) returns table (
     edge_id bigint, type text, head_id bigint, tail_id bigint, weight real, rule text
 )
-language sql stable
+language plpgsql
 set search_path = pg_catalog
 as $$
-    with evidence as (
-        select v.edge_id, v.n_between, c.lang, a.id as first_id, a.kind as first_kind, b.id as last_id,
-               b.kind as last_kind,
-               kb.folded(substr(c.text, v.first_end + 1, greatest(0, v.last_start - v.first_end))) as between_text,
-               kb.folded(right(substr(c.text, 1, v.first_start), 60)) as before_text
-        from kb.edge_evidence v
-        join kb.claim c on c.id = v.claim_id
-        join kb.edge e on e.id = v.edge_id
-        join kb.concept a on a.id = v.first_id
-        join kb.concept b on b.id = case when e.head_id = v.first_id then e.tail_id else e.head_id end
-        where v.edge_id = any (edge_ids) and v.last_start - v.first_end <= 140
-    )
-    select e.edge_id, r.type,
-           case when r.backward then e.last_id else e.first_id end,
-           case when r.backward then e.first_id else e.last_id end,
-           (r.weight / (1 + e.n_between))::real, r.name
-    from evidence e
-    join kb.edge_rule r on r.lang = e.lang
-         and (r.head_kinds is null
-              or case when r.backward then e.last_kind else e.first_kind end = any (r.head_kinds))
-         and (r.tail_kinds is null
-              or case when r.backward then e.first_kind else e.last_kind end = any (r.tail_kinds))
-         and case r.scope when 'between' then e.between_text else e.before_text end ~ r.pattern
-    where not kb.negated(e.lang, e.between_text)
+declare
+    r kb.edge_rule;
+begin
+    create temporary table evidence on commit drop as
+    select v.edge_id, v.n_between, c.lang, a.id as first_id, a.kind as first_kind, b.id as last_id,
+           b.kind as last_kind, t.between_text, kb.folded(right(substr(c.text, 1, v.first_start), 60)) as before_text
+    from kb.edge_evidence v
+    join kb.claim c on c.id = v.claim_id
+    join kb.edge e on e.id = v.edge_id
+    join kb.concept a on a.id = v.first_id
+    join kb.concept b on b.id = case when e.head_id = v.first_id then e.tail_id else e.head_id end
+    cross join lateral (
+        select kb.folded(substr(c.text, v.first_end + 1, greatest(0, v.last_start - v.first_end))) as between_text
+    ) t
+    where v.edge_id = any (edge_ids) and v.last_start - v.first_end <= 140 and not kb.negated(c.lang, t.between_text);
+
+    for r in select * from kb.edge_rule order by name loop
+        return query
+        select e.edge_id, r.type, case when r.backward then e.last_id else e.first_id end,
+               case when r.backward then e.first_id else e.last_id end, (r.weight / (1 + e.n_between))::real, r.name
+        from pg_temp.evidence e
+        where e.lang = r.lang
+          and (r.head_kinds is null or case when r.backward then e.last_kind else e.first_kind end = any (r.head_kinds))
+          and (r.tail_kinds is null or case when r.backward then e.first_kind else e.last_kind end = any (r.tail_kinds))
+          and case r.scope when 'between' then e.between_text else e.before_text end ~ r.pattern;
+    end loop;
+    drop table pg_temp.evidence;
+end
 $$;
 
 -- Type every edge whose evidence or rules changed. The type with the most weight wins; without any cue an
@@ -77,7 +82,7 @@ begin
 
     create temporary table verdict on commit drop as
     with vote as (
-        select v.edge_id, v.type, v.head_id, v.tail_id, max(v.weight) as best, sum(v.weight) as total,
+        select v.edge_id, v.type, v.head_id, v.tail_id, max(v.weight)::numeric as best, sum(v.weight::numeric) as total,
                (array_agg(v.rule order by v.weight desc, v.rule))[1] as rule
         from kb.rule_votes(array(select id from pg_temp.stale)) v
         group by v.edge_id, v.type, v.head_id, v.tail_id
@@ -107,10 +112,10 @@ begin
         where x.edge_id = s.id
     ) n
     cross join lateral (
-        select case when coalesce(t.symmetric, true) and a.key collate "C" < b.key collate "C" then a.id
-                    when coalesce(t.symmetric, true) then b.id else v.head_id end as head_id,
-               case when coalesce(t.symmetric, true) and a.key collate "C" < b.key collate "C" then b.id
-                    when coalesce(t.symmetric, true) then a.id else v.tail_id end as tail_id
+        select case when coalesce(t.is_symmetric, true) and a.key collate "C" < b.key collate "C" then a.id
+                    when coalesce(t.is_symmetric, true) then b.id else v.head_id end as head_id,
+               case when coalesce(t.is_symmetric, true) and a.key collate "C" < b.key collate "C" then b.id
+                    when coalesce(t.is_symmetric, true) then a.id else v.tail_id end as tail_id
     ) o
     where e.id = s.id;
 

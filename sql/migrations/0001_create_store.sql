@@ -110,6 +110,7 @@ create table kb.concept (
     n_sources        int    not null,
     n_mentions       int    not null,
     input_sha        text   not null,
+    search_text      text   not null,
     text_sha         text   not null
 );
 create index concept_text_sha on kb.concept (text_sha);
@@ -162,6 +163,7 @@ create table kb.article (
     body        text   not null,
     engine      text   not null,
     fingerprint text   not null,
+    search_text text   not null,
     text_sha    text   not null,
     written_at  timestamptz not null default now(),
     unique nulls not distinct (concept_id, source_id),
@@ -187,7 +189,7 @@ create index citation_source on kb.citation (source_id);
 create table kb.edge_type (
     name          text    primary key,
     inverse       text    not null,
-    symmetric     boolean not null,
+    is_symmetric  boolean not null,
     ordinal       int     not null unique,
     definition    text    not null,
     label_en      text    not null,

@@ -28,7 +28,7 @@ left join kb.claim cl on cl.source_id = t.source_id and cl.start_at = t.start_at
 order by t.article_id, t.ordinal;
 
 -- name: list_typed_edges
-select h.key as head, t.key as tail, e.type, y.symmetric, y.ordinal, e.confidence, e.n_sources, y.label_en, y.label_ru,
+select h.key as head, t.key as tail, e.type, y.is_symmetric as symmetric, y.ordinal, e.confidence, e.n_sources, y.label_en, y.label_ru,
        y.inverse_en, y.inverse_ru
 from kb.edge e
 join kb.concept h on h.id = e.head_id

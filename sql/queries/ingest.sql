@@ -26,7 +26,7 @@ delete from kb.chunk where source_id = %(source_id)s;
 -- name: save_chunk
 insert into kb.chunk (source_id, ordinal, start_at, end_at, page, headings, lang, text, text_sha)
 values (%(source_id)s, %(ordinal)s, %(start_at)s, %(end_at)s, %(page)s, %(headings)s, %(lang)s, %(text)s,
-        %(text_sha)s);
+        kb.sha(%(text)s));
 
 -- name: save_postings
 with posted as (

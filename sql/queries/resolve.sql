@@ -40,13 +40,14 @@ delete from kb.concept where not (key = any (%(keys)s::text[]));
 
 -- name: save_concept
 insert into kb.concept as c (key, title, slug, kind, lang, definition, main_source_id, n_sources, n_mentions,
-                             input_sha, text_sha)
+                             input_sha, search_text, text_sha)
 values (%(key)s, %(title)s, %(slug)s, %(kind)s, %(lang)s, %(definition)s, %(main_source_id)s, %(n_sources)s,
-        %(n_mentions)s, %(input_sha)s, %(text_sha)s)
+        %(n_mentions)s, %(input_sha)s, %(search_text)s, kb.sha(%(search_text)s))
 on conflict (key) do update
 set title = excluded.title, slug = excluded.slug, kind = excluded.kind, lang = excluded.lang,
     definition = excluded.definition, main_source_id = excluded.main_source_id, n_sources = excluded.n_sources,
-    n_mentions = excluded.n_mentions, input_sha = excluded.input_sha, text_sha = excluded.text_sha
+    n_mentions = excluded.n_mentions, input_sha = excluded.input_sha, search_text = excluded.search_text,
+    text_sha = excluded.text_sha
 where (c.title, c.slug, c.main_source_id, c.n_sources, c.n_mentions, c.input_sha, c.text_sha)
       is distinct from
       (excluded.title, excluded.slug, excluded.main_source_id, excluded.n_sources, excluded.n_mentions,

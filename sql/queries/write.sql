@@ -47,12 +47,14 @@ where cl.source_id = any (%(sources)s::bigint[])
    or m.claim_id in (select claim_id from kb.mention where concept_id = any (%(concepts)s::bigint[]));
 
 -- name: save_article
-insert into kb.article (concept_id, source_id, title, lang, summary, body, engine, fingerprint, text_sha)
+insert into kb.article (concept_id, source_id, title, lang, summary, body, engine, fingerprint, search_text,
+                        text_sha)
 values (%(concept_id)s, %(source_id)s, %(title)s, %(lang)s, %(summary)s, %(body)s, %(engine)s, %(fingerprint)s,
-        %(text_sha)s)
+        %(search_text)s, kb.sha(%(search_text)s))
 on conflict (concept_id, source_id) do update
 set title = excluded.title, lang = excluded.lang, summary = excluded.summary, body = excluded.body,
-    engine = excluded.engine, fingerprint = excluded.fingerprint, text_sha = excluded.text_sha, written_at = now()
+    engine = excluded.engine, fingerprint = excluded.fingerprint, search_text = excluded.search_text,
+    text_sha = excluded.text_sha, written_at = now()
 returning id;
 
 -- name: delete_citations

@@ -1,6 +1,6 @@
 -- The 11 directed types. uses and used_in are one fact with two readings: uses is stored.
 
-insert into kb.edge_type (name, inverse, symmetric, ordinal, definition, label_en, label_ru, inverse_en, inverse_ru)
+insert into kb.edge_type (name, inverse, is_symmetric, ordinal, definition, label_en, label_ru, inverse_en, inverse_ru)
 values
     ('is_a', 'has_instance', false, 1, 'A is a kind or an instance of B.',
      'is a', 'это вид', 'has kind', 'имеет вид'),
@@ -23,6 +23,6 @@ values
     ('related_to', 'related_to', true, 10, 'A and B are linked, the way is not stated.',
      'related to', 'связано с', 'related to', 'связано с')
 on conflict (name) do update
-set inverse = excluded.inverse, symmetric = excluded.symmetric, ordinal = excluded.ordinal,
+set inverse = excluded.inverse, is_symmetric = excluded.is_symmetric, ordinal = excluded.ordinal,
     definition = excluded.definition, label_en = excluded.label_en, label_ru = excluded.label_ru,
     inverse_en = excluded.inverse_en, inverse_ru = excluded.inverse_ru;

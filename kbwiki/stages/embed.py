@@ -1,0 +1,78 @@
+"""embed: a vector for each text that is searched: chunks, concepts, articles.
+
+Vectors are kept by the hash of their text, so a text that comes back, or stands twice, costs nothing.
+"""
+
+from dataclasses import dataclass
+
+from kbwiki.errors import ModelError
+from kbwiki.stages.stage import BATCH, Outcome, Services, Stage
+
+TEXTS_PER_ITEM = 32
+MAX_INDEXED_DIM = 2000
+"""pgvector indexes a ``vector`` of at most so many dimensions; a longer one is kept as ``halfvec``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Texts to embed together, and their hashes."""
+
+    shas: tuple[str, ...]
+    texts: tuple[str, ...]
+
+
+def pending(services: Services, skip: list[str]) -> list[Texts]:
+    """Return the texts without a vector; refuse to mix vectors of two models."""
+    if not services.database.value("has_texts"):
+        return []
+    model = services.embedder().name
+    stored = services.database.value("read_setting", {"name": "embedder"})
+    if stored not in {None, model}:
+        raise ModelError(
+            f"embed: the store holds vectors of {stored}, and the model is now {model}.",
+            "Run `kbwiki embed --replace` to embed everything anew; text search works meanwhile.",
+        )
+    rows = services.database.dicts("list_unembedded", {"model": model, "limit": BATCH * TEXTS_PER_ITEM})
+    skipped = set(skip)
+    items = [rows[at : at + TEXTS_PER_ITEM] for at in range(0, len(rows), TEXTS_PER_ITEM)]
+    out = [Texts(tuple(r["text_sha"] for r in i), tuple(r["text"] for r in i)) for i in items]
+    return [item for item in out if item.shas[0] not in skipped]
+
+
+def work(services: Services, item: Texts) -> list[list[float]]:
+    """Return one vector a text."""
+    return [list(map(float, v)) for v in services.embedder().embed(item.texts, "passage")]
+
+
+def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:
+    """Store vectors under the hashes of their texts."""
+    embedder = services.embedder()
+    database = services.database
+    database.run("save_setting", {"name": "embedder", "value": embedder.name})
+    name = "save_vectors" if embedder.dim <= MAX_INDEXED_DIM else "save_halfvecs"
+    texts = ["[" + ",".join(f"{x:.7g}" for x in vector) + "]" for vector in vectors]
+    database.run(name, {"model": embedder.name, "shas": list(item.shas), "vectors": texts})
+
+
+def note(services: Services) -> str:
+    """Return how many vectors there are, and of which model."""
+    model = services.database.value("read_setting", {"name": "embedder"})
+    return f"{services.database.value('count_vectors', {'model': model})} vectors of {model}" if model else ""
+
+
+def forget_vectors(services: Services) -> Outcome:
+    """Drop all vectors and the name of their model, so that another may be used."""
+    with services.database.transaction():
+        n = services.database.run("delete_vectors")
+        services.database.run("delete_setting", {"name": "embedder"})
+    return Outcome(n_done=n)
+
+
+STAGE = Stage(
+    name="embed",
+    key=lambda item: item.shas[0],
+    pending=pending,
+    work=work,
+    save=save,
+    note=note,
+)
