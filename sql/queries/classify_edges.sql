@@ -6,3 +6,6 @@ select coalesce(e.type, e.status) as type, count(*) as n
 from kb.edge e
 group by 1
 order by 2 desc, 1;
+
+-- name: count_pending_edges
+select count(*) from kb.edge where status = 'pending';

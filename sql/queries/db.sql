@@ -39,3 +39,6 @@ select name, sha256 from kb.migration where name <> 'schema' order by name;
 -- name: save_migration
 insert into kb.migration (name, sha256) values (%(name)s, %(sha256)s)
 on conflict (name) do update set sha256 = excluded.sha256;
+
+-- name: count_sources
+select count(*) from kb.source;

@@ -66,3 +66,15 @@ select (select count(*) from kb.source) as sources,
        pg_database_size(current_database()) as database_bytes,
        current_setting('server_version') as postgres,
        (select extversion from pg_extension where extname = 'vector') as pgvector;
+
+-- name: count_stale
+select
+    (select count(*) from kb.source s left join kb.extraction e on e.source_id = s.id
+     where e.fingerprint is distinct from kb.sha('extract', s.sha256, s.reader, s.title, %(engine)s)) as extract,
+    (select count(*) from kb.concept c left join kb.article a on a.concept_id = c.id
+     where a.fingerprint is distinct from kb.sha('write', %(write)s, %(engine)s, %(lang)s, c.input_sha))
+    + (select count(*) from kb.source_page p left join kb.article a on a.source_id = p.source_id
+       where a.fingerprint is distinct from kb.sha('write', %(write)s, %(engine)s, %(lang)s, p.input_sha)) as write,
+    (select count(*) from kb.edge where status = 'pending') as "classify-edges",
+    (select count(distinct t.text_sha) from kb.searched_text t
+     left join kb.vector v on v.model = %(model)s and v.text_sha = t.text_sha where v.text_sha is null) as embed;

@@ -1,0 +1,192 @@
+"""The commands. Each is thin: flags in, one use case, a table or JSON out."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbwiki.cli.console import out, print_json, print_table
+from kbwiki.cli.store import make_home
+from kbwiki.verbs import STAGES
+
+app = typer.Typer(
+    name="kbwiki",
+    help="Compile a folder of research into a cited wiki, a typed concept graph and a search, in one Postgres.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Db = Annotated[str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Parallel workers; 0 means one for each core.")]
+Paths = Annotated[list[Path], typer.Argument(help="Files and folders to read.")]
+
+
+def _version(value: bool) -> None:
+    if value:
+        from kbwiki import __version__  # noqa: PLC0415
+
+        out.print(f"kbwiki {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def init() -> None:
+    """Make a knowledge base in this folder."""
+    home = Path.cwd() / ".kbwiki"
+    existed = home.is_dir()
+    make_home(home)
+    out.print(f"{home.parent}: {'a knowledge base already' if existed else 'ready'}. Next: kbwiki build FOLDER")
+
+
+@app.command()
+def build(
+    paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False
+) -> None:
+    """Run every stage in order: from files to a wiki."""
+    from kbwiki.cli.run import run_stages  # noqa: PLC0415
+
+    run_stages(list(STAGES), db=db, jobs=jobs, as_json=as_json, paths=paths)
+
+
+@app.command(help=STAGES["ingest"])
+def ingest(paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
+    """Read files into sources and chunks."""
+    from kbwiki.cli.run import run_stages  # noqa: PLC0415
+
+    run_stages(["ingest"], db=db, jobs=jobs, as_json=as_json, paths=paths)
+
+
+@app.command(name="classify-edges", help=STAGES["classify-edges"])
+def classify_edges(
+    batch: Annotated[
+        bool, typer.Option("--batch", help="Go on until no edge is left without a verdict.")
+    ] = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Type edges, then print how many there are of each type."""
+    from kbwiki.cli.run import classify  # noqa: PLC0415
+
+    classify(batch=batch, db=db, as_json=as_json)
+
+
+@app.command(help=STAGES["embed"])
+def embed(
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Drop all vectors first, to change the model.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --replace: only say what would go.")] = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Make vectors."""
+    from kbwiki.cli.run import embed as run  # noqa: PLC0415
+
+    run(replace=replace, dry_run=dry_run, db=db, as_json=as_json)
+
+
+def _add_stage(name: str, text: str) -> None:
+    @app.command(name=name, help=text)
+    def command(db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
+        from kbwiki.cli.run import run_stages  # noqa: PLC0415
+
+        run_stages([name], db=db, jobs=jobs, as_json=as_json)
+
+
+for _name in ("extract", "resolve", "write", "link", "export"):
+    _add_stage(_name, STAGES[_name])
+
+
+@app.command()
+def status(db: Db = None, as_json: Json = False) -> None:
+    """Show what the store holds, what is stale and what failed."""
+    from kbwiki.cli.show import show_status  # noqa: PLC0415
+
+    show_status(db=db, as_json=as_json)
+
+
+@app.command()
+def query(
+    question: Annotated[str, typer.Argument(help="What you want to know, in English or Russian.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many passages to show.")] = 8,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Find the passages that answer a question, by words and by meaning."""
+    from kbwiki.cli.show import show_hits  # noqa: PLC0415
+
+    show_hits(question, k=k, db=db, as_json=as_json)
+
+
+@app.command()
+def show(
+    slug: Annotated[str, typer.Argument(help="Slug, title or alias of a concept, or slug of a source.")],
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Print a page."""
+    from kbwiki.cli.show import show_page  # noqa: PLC0415
+
+    show_page(slug, db=db, as_json=as_json)
+
+
+@app.command(name="list")
+def list_pages(
+    kind: Annotated[
+        str | None, typer.Option("--kind", help="Only pages of this kind: model, method, ..., source.")
+    ] = None,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """List the pages."""
+    from kbwiki.cli.show import show_list  # noqa: PLC0415
+
+    show_list(kind, db=db, as_json=as_json)
+
+
+@app.command()
+def graph(
+    slug: Annotated[str, typer.Argument(help="Slug, title or alias of a concept.")],
+    depth: Annotated[int, typer.Option("--depth", min=1, max=3, help="How many steps to go.")] = 1,
+    every: Annotated[bool, typer.Option("--all", help="Show related_to edges too.")] = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Print the typed edges around a concept, with their evidence."""
+    from kbwiki.cli.show import show_graph  # noqa: PLC0415
+
+    show_graph(slug, depth=depth, every=every, db=db, as_json=as_json)
+
+
+@app.command()
+def config(as_json: Json = False) -> None:
+    """Show every setting, its value and where it came from."""
+    from kbwiki.config import describe_settings, load_settings  # noqa: PLC0415
+
+    rows = describe_settings(load_settings(), set())
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    print_table(["setting", "value", "origin", "help"], [list(row.values()) for row in rows])
+
+
+def _add_database_commands() -> None:
+    from kbwiki.cli.database import database_app  # noqa: PLC0415
+
+    app.add_typer(database_app, name="db")
+
+
+_add_database_commands()
+

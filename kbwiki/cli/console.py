@@ -1,0 +1,109 @@
+"""What a person sees: progress bars or plain lines, tables, one JSON object a line."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from kbwiki.pipeline import Report
+
+out = Console(soft_wrap=True, highlight=False)
+err = Console(stderr=True, soft_wrap=True, highlight=False)
+MAX_FAILURES = 20
+
+
+def print_json(value: object) -> None:
+    """Print one JSON object on a line of its own."""
+    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def print_table(columns: list[str], rows: list[list[object]], title: str = "") -> None:
+    """Print rows under their headings."""
+    table = Table(*columns, title=title or None, box=None, header_style="bold", title_justify="left", pad_edge=False)
+    for row in rows:
+        table.add_row(*[escape("" if cell is None else str(cell)) for cell in row])
+    out.print(table)
+
+
+def notice(text: str) -> None:
+    """Tell something on the side, where it disturbs no output."""
+    err.print(f"[dim]{escape(text)}[/dim]")
+
+
+class Screen:
+    """Shows a run: a bar a stage on a terminal, a line a stage elsewhere, JSON if asked."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.live: Progress | None = None
+        self.task: Any = None
+        self.total = 0
+        self.n_failed = 0
+        if err.is_terminal and not as_json:
+            self.live = Progress(
+                TextColumn("{task.description:15}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                console=err, transient=True,
+            )
+            self.live.start()
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Start a stage, or add items to the one that runs."""
+        if not self.live:
+            return
+        if self.task is None:
+            self.total = 0
+            self.task = self.live.add_task(stage, total=total)
+        self.total += total or 0
+        self.live.update(self.task, total=self.total or None)
+
+    def advance(self, item: str, failed: bool) -> None:
+        """Count one item."""
+        if self.live and self.task is not None:
+            self.live.advance(self.task)
+
+    def end(self, report: "Report") -> None:
+        """Show how a stage ended, and what failed in it."""
+        if self.live and self.task is not None:
+            self.live.remove_task(self.task)
+            self.task = None
+        self.n_failed += report.n_failed
+        if self.as_json:
+            print_json(
+                {
+                    "stage": report.stage,
+                    "done": report.outcome.n_done,
+                    "failed": report.n_failed,
+                    "seconds": round(report.seconds, 3),
+                    "note": report.outcome.note,
+                    "failures": [{"item": item, "reason": reason} for item, reason in report.failures],
+                }
+            )
+            return
+        note = f"  {report.outcome.note}" if report.outcome.note else ""
+        out.print(f"{report.stage:15} {report.outcome.n_done:6} done {report.seconds:7.2f} s{escape(note)}")
+        for item, reason in report.failures[:MAX_FAILURES]:
+            text = reason if reason.startswith(item) else f"{item}: {reason}"
+            err.print(f"  [red]failed[/red] {escape(text)}")
+        if len(report.failures) > MAX_FAILURES:
+            err.print(f"  and {len(report.failures) - MAX_FAILURES} more: kbwiki status")
+
+    def close(self) -> None:
+        """Give the terminal back."""
+        if self.live:
+            self.live.stop()
+
+
+def size(n_bytes: int) -> str:
+    """Return a number of bytes for people."""
+    value = float(n_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return ""

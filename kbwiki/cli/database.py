@@ -1,0 +1,152 @@
+"""``kbwiki db``: the life of the store's database."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kbwiki.cli.console import out, print_json, print_table, size
+from kbwiki.cli.store import Place, find_place, open_database
+from kbwiki.errors import ConfigError, DatabaseError, InputError
+
+database_app = typer.Typer(help="Start, stop, look at, save and restore the database.", no_args_is_help=True)
+
+Db = Annotated[str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def _embedded_place() -> Place:
+    place = find_place()
+    if place.settings.database_url is not None:
+        raise ConfigError(
+            "db: KBWIKI_DATABASE_URL is set, so the server is not ours.", "Use your server's own tools."
+        )
+    return place
+
+
+@database_app.command()
+def start() -> None:
+    """Start the embedded server, if it is not up."""
+    from kbwiki import embedded  # noqa: PLC0415
+
+    place = _embedded_place()
+    embedded.ensure(embedded.locate(place.home), place.settings.idle_minutes)
+    out.print("up")
+
+
+@database_app.command()
+def stop() -> None:
+    """Stop the embedded server."""
+    from kbwiki import embedded  # noqa: PLC0415
+
+    was_up = embedded.stop(embedded.locate(_embedded_place().home))
+    out.print("stopped" if was_up else "it was not running")
+
+
+@database_app.command()
+def status(as_json: Json = False) -> None:
+    """Show whether the embedded server is up, since when, and its size."""
+    from kbwiki import embedded  # noqa: PLC0415
+
+    found = embedded.status(embedded.locate(_embedded_place().home))
+    row = {
+        "running": found.running,
+        "pid": found.pid,
+        "version": found.version,
+        "bytes": found.n_bytes,
+        "clients": found.n_clients,
+        "uptime_s": round(found.uptime_s, 1),
+    }
+    if as_json:
+        print_json(row)
+        return
+    row["bytes"] = size(found.n_bytes)
+    print_table(["server", ""], [[name, value] for name, value in row.items()])
+
+
+@database_app.command()
+def url(db: Db = None) -> None:
+    """Print the URL of the database, starting the embedded server if need be."""
+    out.print(_url(find_place(db)), markup=False)
+
+
+def _url(place: Place) -> str:
+    if place.settings.database_url is not None:
+        return place.settings.database_url.get_secret_value()
+    from kbwiki import embedded  # noqa: PLC0415
+
+    return embedded.ensure(embedded.locate(place.home), place.settings.idle_minutes)
+
+
+@database_app.command()
+def migrate(db: Db = None, as_json: Json = False) -> None:
+    """Bring the schema up to date; every other command does this too."""
+    from kbwiki.db import migrate as run  # noqa: PLC0415
+
+    with open_database(find_place(db), migrate=False) as database:
+        ran = run(database)
+    if as_json:
+        print_json({"ran": ran})
+    else:
+        out.print(f"ran {', '.join(ran)}" if ran else "the schema is up to date")
+
+
+@database_app.command()
+def psql(db: Db = None) -> None:
+    """Open psql on the database."""
+    from kbwiki import embedded  # noqa: PLC0415
+
+    place = find_place(db)
+    program = str(embedded.binary("psql"))
+    os.execv(program, [program, _url(place)])
+
+
+@database_app.command()
+def backup(file: Annotated[Path, typer.Argument(help="File to write.")], db: Db = None) -> None:
+    """Write the whole store to one file."""
+    place = find_place(db)
+    new = file.with_name(file.name + ".new")
+    _tool("pg_dump", "--format=custom", f"--file={new}", _url(place))
+    new.replace(file)
+    out.print(f"{file}: {size(file.stat().st_size)}")
+
+
+@database_app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `kbwiki db backup` wrote.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look whether the file can be read.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a store that holds something.")] = False,
+    db: Db = None,
+) -> None:
+    """Replace the store's content by a backup, all of it or nothing."""
+    if not file.is_file():
+        raise InputError(f"{file}: no such file.", "Make one with `kbwiki db backup FILE`.")
+    listing = _tool("pg_restore", "--list", str(file))
+    if dry_run:
+        out.print(f"{file}: a backup with {sum(1 for line in listing.splitlines() if 'TABLE DATA' in line)} tables")
+        return
+    place = find_place(db, create=True)
+    with open_database(place) as database:
+        n_sources = database.value("count_sources")
+        if n_sources and not force:
+            raise ConfigError(
+                f"db: the store holds {n_sources} sources, which restoring would replace.",
+                "Add --force, after `kbwiki db backup`.",
+            )
+    _tool("pg_restore", "--clean", "--if-exists", "--single-transaction", "--no-owner", f"--dbname={_url(place)}", str(file))
+    with open_database(place) as database:
+        out.print(f"restored: {database.value('count_sources')} sources")
+
+
+def _tool(name: str, *args: str) -> str:
+    from kbwiki import embedded  # noqa: PLC0415
+
+    done = subprocess.run(
+        [str(embedded.binary(name)), *args], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if done.returncode:
+        lines = [line for line in done.stderr.strip().splitlines() if line]
+        raise DatabaseError(f"{name}: {lines[0] if lines else 'it failed'}.", "Is the file a backup of kbwiki?")
+    return done.stdout

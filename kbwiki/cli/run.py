@@ -1,0 +1,105 @@
+"""Commands that run stages."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from kbwiki.cli.console import Screen, err, notice, out, print_json, print_table
+from kbwiki.cli.store import Place, find_place, open_database, open_embedder
+from kbwiki.db import Database
+from kbwiki.engines import make_engine
+from kbwiki.pipeline import run_stages as run_pipeline
+from kbwiki.pipeline import stage_named
+from kbwiki.stages.embed import forget_vectors
+from kbwiki.stages.stage import Services
+
+
+def run_stages(
+    names: list[str],
+    db: str | None,
+    jobs: int | None,
+    as_json: bool,
+    paths: list[Path] | None = None,
+) -> None:
+    """Run stages by name and exit with 1 if any item failed."""
+    place = find_place(db, create="ingest" in names)
+    with open_database(place) as database:
+        services = make_services(place, database, jobs, paths or [])
+        with _screen(as_json) as screen:
+            run_pipeline([stage_named(name) for name in names], services, screen)
+    if "export" in names and not as_json:
+        out.print(f"wiki: {place.wiki} (engine: {services.engine.name}; no model wrote it)")
+    if screen.n_failed:
+        if not as_json:
+            err.print(f"{screen.n_failed} failed; the rest is done. See `kbwiki status`; the next run tries again.")
+        raise typer.Exit(1)
+
+
+def make_services(
+    place: Place, database: Database, jobs: int | None, paths: list[Path]
+) -> Services:
+    """Return what the stages need, from the settings and the flags."""
+    wanted = place.settings.jobs if jobs is None else jobs
+    return Services(
+        database=database,
+        engine=make_engine(place.settings.engine),
+        make_embedder=lambda: open_embedder(place, notice),
+        root=place.root,
+        wiki=place.wiki,
+        jobs=wanted or max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+        paths=tuple(paths),
+        lang=place.settings.lang,
+        max_file_bytes=int(place.settings.max_file_mb * 1_000_000),
+        today=time.strftime("%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())))),
+        notice=notice,
+    )
+
+
+@contextmanager
+def _screen(as_json: bool) -> Iterator[Screen]:
+    screen = Screen(as_json)
+    try:
+        yield screen
+    finally:
+        screen.close()
+
+
+def classify(batch: bool, db: str | None, as_json: bool) -> None:
+    """Type edges once, or with ``batch`` until none is pending; print a table by type."""
+    place = find_place(db)
+    with open_database(place) as database:
+        services = make_services(place, database, 1, [])
+        stage = stage_named("classify-edges")
+        with _screen(as_json) as screen:
+            while True:
+                run_pipeline([stage], services, screen)
+                n_pending = database.value("count_pending_edges")
+                if not batch or not n_pending:
+                    break
+        rows = database.dicts("count_edge_types")
+    if as_json:
+        print_json({"types": {row["type"]: row["n"] for row in rows}, "pending": n_pending})
+    else:
+        print_table(["type", "edges"], [[row["type"], row["n"]] for row in rows])
+        out.print("No model was asked: cue rules decided, and the rest is related_to.")
+
+
+def embed(replace: bool, dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Embed what has no vector; with ``replace`` drop all vectors first."""
+    place = find_place(db)
+    if dry_run:
+        with open_database(place) as database:
+            model = database.value("read_setting", {"name": "embedder"})
+            n = database.value("count_vectors", {"model": model})
+        out.print(f"{n} vectors of {model} would be dropped and made anew." if replace else "Nothing would be dropped.")
+        return
+    if replace:
+        with open_database(place) as database:
+            forget_vectors(make_services(place, database, 1, []))
+    run_stages(["embed"], db=db, jobs=None, as_json=as_json)
+
+

@@ -1,0 +1,163 @@
+"""Commands that read: status, query, show, list, graph."""
+
+from typing import Any
+
+import typer
+from rich.markdown import Markdown
+from rich.markup import escape
+
+from kbwiki.cli.console import err, notice, out, print_json, print_table, size
+from kbwiki.cli.run import make_services
+from kbwiki.cli.store import find_place, open_database, open_embedder
+from kbwiki.db import Database
+from kbwiki.errors import NotFoundError
+from kbwiki.search import search, usable_embedder
+from kbwiki.stages.export import load_wiki
+from kbwiki.stages.stage import Services
+from kbwiki.text.normal import canonical_key
+
+
+def show_status(db: str | None, as_json: bool) -> None:
+    """Print counts, what is stale, what failed, and who wrote the pages."""
+    place = find_place(db)
+    with open_database(place) as database:
+        [counts] = database.dicts("read_status")
+        types = {row["type"]: row["n"] for row in database.dicts("count_edge_types")}
+        services = make_services(place, database, 1, [])
+        stale = _stale(services, place.settings.embedder)
+        failures = database.dicts("list_failures")
+    if as_json:
+        print_json({**counts, "edges_by_type": types, "stale": stale, "failures": failures})
+        return
+    skip = {"database_bytes", "embedder", "engines", "postgres", "pgvector"}
+    rows: list[list[object]] = [[name, n] for name, n in counts.items() if name not in skip]
+    rows += [[f"  {name}", n] for name, n in types.items()]
+    rows += [
+        ["engine", ", ".join(counts["engines"]) or "none yet"],
+        ["embedder", counts["embedder"] or "no vectors yet"],
+        ["database", f"Postgres {counts['postgres']}, pgvector {counts['pgvector']}, {size(counts['database_bytes'])}"],
+        ["stale", ", ".join(f"{n} for {stage}" for stage, n in stale.items() if n) or "nothing"],
+    ]
+    print_table(["store", ""], rows)
+    for row in failures:
+        err.print(
+            f"[red]failed[/red] {escape(row['stage'])}: {escape(row['item'])}: {escape(row['reason'])} "
+            f"(tried {row['n_tries']} times)"
+        )
+
+
+def _stale(services: Services, embedder: str) -> dict[str, int]:
+    from kbwiki.stages import link, resolve, write  # noqa: PLC0415
+
+    params = {
+        "engine": services.engine.name,
+        "lang": services.lang,
+        "write": write.VERSION,
+        "resolve": resolve.VERSION,
+        "link": link.VERSION,
+        "model": services.embedder().name,
+    }
+    [row] = services.database.dicts("count_stale", params)
+    return dict(row)
+
+
+def show_hits(question: str, k: int, db: str | None, as_json: bool) -> None:
+    """Print the best passages; exit with 4 where nothing was found."""
+    place = find_place(db)
+    with open_database(place) as database:
+        embedder = open_embedder(place, notice)
+        why_not = usable_embedder(database, embedder)
+        if why_not:
+            notice(f"searching by words alone: {why_not}")
+        hits = search(database, question, k, None if why_not else embedder)
+    for number, hit in enumerate(hits, 1):
+        if as_json:
+            print_json(
+                {
+                    "rank": number,
+                    "kind": hit.kind,
+                    "slug": hit.slug,
+                    "title": hit.title,
+                    "score": hit.score,
+                    "parts": hit.parts,
+                    "lang": hit.lang,
+                    "page": hit.page,
+                    "snippet": hit.snippet,
+                }
+            )
+            continue
+        place_text = f", p. {hit.page}" if hit.page else ""
+        out.print(f"[bold]{number}. {escape(hit.title)}[/bold]{place_text}  {hit.score:.2f}  [dim]{escape(hit.slug)}[/dim]")
+        out.print(f"   {_bold(hit.snippet)}")
+    if not hits:
+        if not as_json:
+            out.print("Nothing was found.")
+        raise typer.Exit(4)
+
+
+def _bold(snippet: str) -> str:
+    parts = escape(snippet).split("**")
+    return "".join(f"[bold yellow]{part}[/bold yellow]" if i % 2 else part for i, part in enumerate(parts))
+
+
+def _find(database: Database, name: str) -> dict[str, Any]:
+    slug = name.removeprefix("concepts/").removesuffix(".md")
+    found = database.dicts("find_page", {"slug": slug, "key": canonical_key(name)})
+    if not found:
+        raise NotFoundError(f"{name}: no page has this slug, title or alias.", "See `kbwiki list`.")
+    return found[0]
+
+
+def show_page(slug: str, db: str | None, as_json: bool) -> None:
+    """Print a page as its file would read."""
+    place = find_place(db)
+    with open_database(place) as database:
+        found = _find(database, slug)
+        wiki = load_wiki(make_services(place, database, 1, []))
+    page = wiki.by_key.get((found["folder"], found["key"]))
+    if page is None:
+        raise NotFoundError(f"{slug}: its page is not written yet.", "Run `kbwiki write`.")
+    text = wiki.render(page)
+    if as_json:
+        print_json({"slug": f"{page.folder}/{page.slug}", "title": page.title, "kind": page.kind, "markdown": text})
+    elif out.is_terminal:
+        out.print(Markdown(text.split("---\n", 2)[2]))
+    else:
+        out.file.write(text)
+
+
+def show_list(kind: str | None, db: str | None, as_json: bool) -> None:
+    """Print every page with its kind and how often it is mentioned."""
+    place = find_place(db)
+    with open_database(place) as database:
+        rows = [row for row in database.dicts("list_slugs") if kind in {None, row["kind"]}]
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    print_table(
+        ["page", "title", "kind", "mentions"],
+        [[f"{r['folder']}/{r['slug']}", r["title"], r["kind"], r["n_mentions"] or ""] for r in rows],
+    )
+
+
+def show_graph(slug: str, depth: int, every: bool, db: str | None, as_json: bool) -> None:
+    """Print typed edges around a concept, each with its best evidence."""
+    place = find_place(db)
+    with open_database(place) as database:
+        found = _find(database, slug)
+        if found["folder"] != "concepts":
+            raise NotFoundError(f"{slug}: this is a source, not a concept.", "See `kbwiki list --kind model`.")
+        edges = database.dicts("list_edges_of", {"key": found["key"], "depth": depth, "all": every})
+    for edge in edges:
+        if as_json:
+            print_json(edge)
+            continue
+        arrow = "--" if edge["symmetric"] else "->"
+        out.print(
+            f"[bold]{escape(edge['head'])}[/bold] -{edge['type']}{arrow} [bold]{escape(edge['tail'])}[/bold]"
+            f"  [dim]{edge['confidence']:.2f}, {edge['n_sources']} sources[/dim]"
+        )
+        out.print(f"   [dim]{escape(edge['evidence'] or '')}[/dim]")
+    if not edges and not as_json:
+        out.print("No typed edge yet. Try --all.")
