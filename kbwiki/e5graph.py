@@ -69,7 +69,7 @@ def build_graph(weights: Weights) -> bytes:
     would depend on its neighbours.
     """
     try:
-        from onnx import TensorProto, helper  # noqa: PLC0415
+        from onnx import TensorProto, helper
     except ImportError as error:
         raise ConfigError(
             f"e5-small: the package onnx, which writes the graph, does not work: {error}.",
@@ -134,7 +134,7 @@ class _Graph:
         return self.norm(self.apply("Add", x, y), layer + "aln")
 
     def queries_keys_values(self, x: str, norm: str, layer: str) -> str:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         hidden = self.shape.hidden
         x, scale = self.even(x, norm)
@@ -166,7 +166,7 @@ class _Graph:
         (SmoothQuant, Xiao et al. 2022; here the scale is read off the norm's gain and offset,
         which takes no sample of texts). It is made of powers of two: exact, and everywhere alike.
         """
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         hidden = self.shape.hidden
         loud = np.abs(self.weights.floats(norm + ".w", hidden))
@@ -177,7 +177,7 @@ class _Graph:
 
     def linear(self, x: str, name: str, matrix: "_Floats", bias: "_Floats | None" = None) -> str:
         """Multiply by a matrix in integers of 7 bits, with one scale a row."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         scale = np.maximum(np.abs(matrix).max(axis=1), np.float32(1e-12)) / np.float32(_LIMIT)
         integers = np.rint(matrix / scale[:, None]).astype(np.int8)
@@ -194,33 +194,33 @@ class _Graph:
         return self.apply("LayerNormalization", x, gain, offset, axis=-1, epsilon=epsilon)
 
     def apply(self, operator: str, *inputs: str, to: str = "", **attributes: Any) -> str:
-        from onnx import helper  # noqa: PLC0415
+        from onnx import helper
 
         to = to or f"t{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, inputs, [to], **attributes))
         return to
 
     def split(self, x: str, sizes: str, n: int) -> list[str]:
-        from onnx import helper  # noqa: PLC0415
+        from onnx import helper
 
         parts = [f"t{len(self.nodes)}.{i}" for i in range(n)]
         self.nodes.append(helper.make_node("Split", [x, sizes], parts, axis=-1))
         return parts
 
     def integers(self, name: str, *values: int) -> str:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         return self.constant(name, np.array(values, np.int64))
 
     def number(self, name: str, value: float) -> str:
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         return self.constant(name, np.array(value, np.float32))
 
     def constant(self, name: str, values: "NDArray[Any]") -> str:
         """Add a constant; a name that is there already keeps its values."""
-        import numpy as np  # noqa: PLC0415
-        from onnx import numpy_helper  # noqa: PLC0415
+        import numpy as np
+        from onnx import numpy_helper
 
         if name not in self.constants:
             self.constants[name] = numpy_helper.from_array(np.ascontiguousarray(values), name)

@@ -115,7 +115,7 @@ class Weights:
 
     def floats(self, name: str, *shape: int) -> "NDArray[np.float32]":
         """Return a tensor that is stored as floats."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         count = math.prod(shape)
         return np.frombuffer(self._tensor(name, _FLOATS, count, 4 * count), "<f4").reshape(shape)
@@ -144,7 +144,7 @@ class Weights:
             yield character, data[at - 4 * n : at].decode("utf-32-le")
 
     def _blocks(self, name: str, rows: int, columns: int) -> "NDArray[np.void]":
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         block = np.dtype([("scale", "<f2"), ("pairs", "u1", _BLOCK // 2)])
         count = rows * columns
@@ -240,7 +240,7 @@ def _map(path: Path) -> memoryview:
 
 def _dequantise(blocks: "NDArray[np.void]") -> "NDArray[np.float32]":
     """Return the numbers in the blocks, (..., 32): low halves of the bytes first."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     pairs = blocks["pairs"]
     numbers = np.concatenate([pairs & 15, pairs >> 4], axis=-1).astype(np.float32)

