@@ -20,29 +20,39 @@ HOME_NAME = ".kbwiki"
 class Settings(BaseSettings):
     """Every setting, with its one line of help."""
 
-    model_config = SettingsConfigDict(env_prefix="KBWIKI_", env_file=".env", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="KBWIKI_", env_file=".env", extra="ignore", frozen=True
+    )
 
     database_url: SecretStr | None = Field(
         None, description="Postgres >= 15 with pgvector >= 0.7 to use instead of the embedded one."
     )
     engine: str = Field("auto", description="Who reads and writes: auto or local.")
     embedder: str = Field(
-        "e5-small", description="Embedding model: e5-small (bundled), or a sentence-transformers name or path."
+        "e5-small",
+        description="Embedding model: e5-small (bundled), or st:NAME_OR_PATH.",
     )
-    wiki_dir: Path = Field(Path("wiki"), description="Folder for the exported wiki, from the knowledge base's root.")
-    lang: str = Field("auto", description="Language of pages: auto (that of most evidence), en or ru.")
+    wiki_dir: Path = Field(
+        Path("wiki"), description="Folder for the exported wiki, from the knowledge base's root."
+    )
+    lang: str = Field(
+        "auto", description="Language of pages: auto (that of most evidence), en or ru."
+    )
     jobs: int = Field(0, ge=0, le=64, description="Parallel workers; 0 means one for each core.")
     max_file_mb: float = Field(50, gt=0, description="A larger file is refused.")
     idle_minutes: float = Field(
-        15, ge=0, description="The embedded server stops after so many minutes without a client; 0: never."
+        15,
+        ge=0,
+        description="The embedded server stops after so many minutes without a client; 0: never.",
     )
     cache_dir: Path = Field(
-        default_factory=lambda: user_cache_path("kbwiki"), description="Folder for models made once per user."
+        default_factory=lambda: user_cache_path("kbwiki"),
+        description="Folder for models made once per user.",
     )
 
 
 def load_settings(**flags: object) -> Settings:
-    """Return the settings; flags that are None do not count. Raises ConfigError for a wrong value."""
+    """Return the settings; a flag that is None does not count. Raises ConfigError for a bad value."""
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     try:
         return Settings(**given)
@@ -65,8 +75,12 @@ def describe_settings(settings: Settings, flags: set[str]) -> list[dict[str, str
         else:
             origin = ".env" if name in settings.model_fields_set else "default"
         out.append(
-            {"name": variable, "value": "" if value is None else str(value), "origin": origin,
-             "help": field.description or ""}
+            {
+                "name": variable,
+                "value": "" if value is None else str(value),
+                "origin": origin,
+                "help": field.description or "",
+            }
         )
     return out
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, LiteralString, TypeVar, cast
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import errors as pg
@@ -29,7 +29,7 @@ _NAME = re.compile(r"^-- name: (\w+)[ \t]*\n", re.MULTILINE)
 
 @cache
 def sql_dir() -> Path:
-    """Return the folder of SQL files: inside the package when installed, beside it in a checkout."""
+    """Return the folder of SQL files: in the package when installed, beside it in a checkout."""
     inside = Path(str(resources.files("kbwiki"))) / "sql"
     return inside if inside.is_dir() else inside.parent.parent / "sql"
 
@@ -117,8 +117,7 @@ class Database:
 
 
 def _query(name: str) -> LiteralString:
-    # The text comes from our own files, never from a caller.
-    return cast(LiteralString, queries()[name])
+    return queries()[name]
 
 
 def _bound(params: Mapping[str, object] | None) -> dict[str, object] | None:
@@ -153,14 +152,23 @@ def _mapped() -> Iterator[None]:
         yield
     except KbwikiError:
         raise
-    except (pg.ConnectionException, pg.AdminShutdown, pg.CrashShutdown, pg.CannotConnectNow) as error:
+    except (
+        pg.ConnectionException,
+        pg.AdminShutdown,
+        pg.CrashShutdown,
+        pg.CannotConnectNow,
+    ) as error:
         raise DatabaseError(f"database: the connection was lost: {_first_line(error)}.") from error
     except pg.DiskFull as error:
-        raise DatabaseError("database: the disk is full.", "Free some space and run it again.") from error
+        raise DatabaseError(
+            "database: the disk is full.", "Free some space and run it again."
+        ) from error
     except pg.UndefinedTable as error:
         raise SchemaError(f"database: {_first_line(error)}.", "Run `kbwiki db migrate`.") from error
     except psycopg.OperationalError as error:
-        raise DatabaseError(f"database: {_first_line(error)}.", "Is the server up? `kbwiki db status`.") from error
+        raise DatabaseError(
+            f"database: {_first_line(error)}.", "Is the server up? `kbwiki db status`."
+        ) from error
     except psycopg.DatabaseError as error:
         hint = error.diag.message_hint or ""
         raise DatabaseError(f"database: {_first_line(error)}.", hint) from error
@@ -168,7 +176,11 @@ def _mapped() -> Iterator[None]:
 
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return re.sub(r"password=\S+|://[^@/\s]+@", "***", lines[0]).rstrip(".") if lines else type(error).__name__
+    return (
+        re.sub(r"password=\S+|://[^@/\s]+@", "***", lines[0]).rstrip(".")
+        if lines
+        else type(error).__name__
+    )
 
 
 def connect(url: str, application: str = "kbwiki") -> Database:
@@ -222,12 +234,13 @@ def _check_server(database: Database) -> None:
     [server] = database.dicts("read_server")
     if server["version_number"] < MIN_POSTGRES:
         raise SchemaError(
-            f"database: Postgres {server['version']} is too old.", "kbwiki needs Postgres 15 or newer."
+            f"database: Postgres {server['version']} is too old.",
+            "kbwiki needs Postgres 15 or newer.",
         )
     if not server["folds_cyrillic"] or server["encoding"] != "UTF8":
         raise SchemaError(
             "database: its locale does not fold Cyrillic letters, or its encoding is not UTF-8.",
-            "Create it with a UTF-8 locale, such as `createdb --locale=C.UTF-8 --template=template0`.",
+            "Create it with one: `createdb --locale=C.UTF-8 --template=template0 NAME`.",
         )
     version = str(server["pgvector"])
     if tuple(int(x) for x in re.findall(r"\d+", version)[:3]) < MIN_PGVECTOR:
@@ -245,14 +258,17 @@ def _run_migrations(database: Database) -> list[str]:
     unknown = sorted(set(done) - set(files))
     if unknown:
         raise SchemaError(
-            f"database: its schema is newer than this program (it has {unknown[-1]}).", "Upgrade kbwiki."
+            f"database: its schema is newer than this program (it has {unknown[-1]}).",
+            "Upgrade kbwiki.",
         )
     ran: list[str] = []
     for name, path in files.items():
         sha = hashlib.sha256(path.read_bytes()).hexdigest()
         if name in done:
             if done[name] != sha:
-                raise SchemaError(f"{path.name}: the migration was edited after it ran.", "Restore the file.")
+                raise SchemaError(
+                    f"{path.name}: the migration was edited after it ran.", "Restore the file."
+                )
             continue
         _run_file(database, path)
         database.run("save_migration", {"name": name, "sha256": sha})

@@ -1,4 +1,4 @@
-"""The one loop that runs every stage: load what is stale, work on it in parallel, save item by item.
+"""The one loop that runs every stage: load what is stale, work in parallel, save item by item.
 
 Owns order, progress, failures, leases and the final report. Knows nothing of what a stage does.
 """
@@ -6,7 +6,7 @@ Owns order, progress, failures, leases and the final report. Knows nothing of wh
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -184,9 +184,7 @@ def _work(
     return n_done
 
 
-def _finish(
-    stage: Stage, services: Services, item: Any, future: "Future[Any]", owner: str
-) -> str:
+def _finish(stage: Stage, services: Services, item: Any, future: "Future[Any]", owner: str) -> str:
     """Save one item's result in one transaction; return why it failed, or an empty string."""
     database = services.database
     key = stage.key(item)

@@ -1,7 +1,7 @@
 """The values that the layers hand to each other.
 
-Plain frozen records: no behaviour beyond what a reader needs to understand a field. Spans are half-open
-character offsets ``[start, end)`` into the text of their Source.
+Plain frozen records, without behaviour beyond a few derived names. Spans are half-open character
+offsets ``[start, end)`` into the text of their Source.
 """
 
 from dataclasses import dataclass, field
@@ -88,7 +88,7 @@ class Candidate:
     """A term that one source might be about.
 
     ``key`` is the lemma key; ``signals`` counts how often each sign was seen (title, heading, bold,
-    link, definition, acronym, translation, noun); ``definition`` is the span of the defining sentence.
+    link, definition, acronym, translation, noun, name); ``definition`` is the span of a sentence.
     """
 
     key: str
@@ -174,7 +174,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Article:
-    """A written page body: cited statements and ``[[Title]]`` links, no headings of ours around it."""
+    """A written page: its body holds cited statements and links (see text/links.py)."""
 
     title: str
     lang: Lang

@@ -17,7 +17,9 @@ def search(database: Database, question: str, k: int, embedder: Embedder | None)
     """
     question = clean_line(question)[:MAX_QUESTION]
     if not any(c.isalnum() for c in question):
-        raise InputError("query: the question is empty.", 'Ask in words: kbwiki query "what is ...".')
+        raise InputError(
+            "query: the question is empty.", 'Ask in words: kbwiki query "what is ...".'
+        )
     vector = None
     if embedder is not None:
         vector = "[" + ",".join(f"{x:.7g}" for x in embedder.embed([question], "query")[0]) + "]"
@@ -48,5 +50,5 @@ def usable_embedder(database: Database, embedder: Embedder) -> str:
     if stored is None:
         return "the store has no vectors yet; run `kbwiki embed`"
     if stored != embedder.name:
-        return f"the store holds vectors of {stored}, not of {embedder.name}; run `kbwiki embed --replace`"
+        return f"its vectors are of {stored}, not {embedder.name}; run `kbwiki embed --replace`"
     return ""

@@ -9,7 +9,7 @@ EXIT_INTERRUPTED = 130
 
 def main(args: list[str] | None = None) -> int:
     """Run a command and return its exit code; ``args`` default to the process's own."""
-    from kbwiki.cli.app import app  # noqa: PLC0415
+    from kbwiki.cli.app import app
 
     try:
         app(args=args, prog_name="kbwiki")
@@ -21,7 +21,7 @@ def main(args: list[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of a pipe has gone (`kbwiki list | head`): nothing is wrong.
-        sys.stdout = None  # type: ignore[assignment]
+        sys.stdout = None
         return 0
     except SystemExit as done:
         return done.code if isinstance(done.code, int) else 0
@@ -29,8 +29,8 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _print_error(error: KbwikiError) -> None:
-    from rich.console import Console  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.console import Console
+    from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True)
     console.print(Text.assemble(("error: ", "bold red"), error.message))

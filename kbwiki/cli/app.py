@@ -11,21 +11,25 @@ from kbwiki.verbs import STAGES
 
 app = typer.Typer(
     name="kbwiki",
-    help="Compile a folder of research into a cited wiki, a typed concept graph and a search, in one Postgres.",
+    help="Compile a folder of research into a cited wiki and a typed concept graph, in Postgres.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Db = Annotated[str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")]
+Db = Annotated[
+    str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Parallel workers; 0 means one for each core.")]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", help="Parallel workers; 0 means one for each core.")
+]
 Paths = Annotated[list[Path], typer.Argument(help="Files and folders to read.")]
 
 
 def _version(value: bool) -> None:
     if value:
-        from kbwiki import __version__  # noqa: PLC0415
+        from kbwiki import __version__
 
         out.print(f"kbwiki {__version__}")
         raise typer.Exit
@@ -46,15 +50,15 @@ def init() -> None:
     home = Path.cwd() / ".kbwiki"
     existed = home.is_dir()
     make_home(home)
-    out.print(f"{home.parent}: {'a knowledge base already' if existed else 'ready'}. Next: kbwiki build FOLDER")
+    out.print(
+        f"{home.parent}: {'is one already' if existed else 'ready'}. Next: kbwiki build FOLDER"
+    )
 
 
 @app.command()
-def build(
-    paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False
-) -> None:
+def build(paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
     """Run every stage in order: from files to a wiki."""
-    from kbwiki.cli.run import run_stages  # noqa: PLC0415
+    from kbwiki.cli.run import run_stages
 
     run_stages(list(STAGES), db=db, jobs=jobs, as_json=as_json, paths=paths)
 
@@ -62,7 +66,7 @@ def build(
 @app.command(help=STAGES["ingest"])
 def ingest(paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
     """Read files into sources and chunks."""
-    from kbwiki.cli.run import run_stages  # noqa: PLC0415
+    from kbwiki.cli.run import run_stages
 
     run_stages(["ingest"], db=db, jobs=jobs, as_json=as_json, paths=paths)
 
@@ -76,7 +80,7 @@ def classify_edges(
     as_json: Json = False,
 ) -> None:
     """Type edges, then print how many there are of each type."""
-    from kbwiki.cli.run import classify  # noqa: PLC0415
+    from kbwiki.cli.run import classify
 
     classify(batch=batch, db=db, as_json=as_json)
 
@@ -86,12 +90,14 @@ def embed(
     replace: Annotated[
         bool, typer.Option("--replace", help="Drop all vectors first, to change the model.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --replace: only say what would go.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --replace: only say what would go.")
+    ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Make vectors."""
-    from kbwiki.cli.run import embed as run  # noqa: PLC0415
+    from kbwiki.cli.run import embed as run
 
     run(replace=replace, dry_run=dry_run, db=db, as_json=as_json)
 
@@ -99,7 +105,7 @@ def embed(
 def _add_stage(name: str, text: str) -> None:
     @app.command(name=name, help=text)
     def command(db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
-        from kbwiki.cli.run import run_stages  # noqa: PLC0415
+        from kbwiki.cli.run import run_stages
 
         run_stages([name], db=db, jobs=jobs, as_json=as_json)
 
@@ -111,7 +117,7 @@ for _name in ("extract", "resolve", "write", "link", "export"):
 @app.command()
 def status(db: Db = None, as_json: Json = False) -> None:
     """Show what the store holds, what is stale and what failed."""
-    from kbwiki.cli.show import show_status  # noqa: PLC0415
+    from kbwiki.cli.show import show_status
 
     show_status(db=db, as_json=as_json)
 
@@ -124,19 +130,21 @@ def query(
     as_json: Json = False,
 ) -> None:
     """Find the passages that answer a question, by words and by meaning."""
-    from kbwiki.cli.show import show_hits  # noqa: PLC0415
+    from kbwiki.cli.show import show_hits
 
     show_hits(question, k=k, db=db, as_json=as_json)
 
 
 @app.command()
 def show(
-    slug: Annotated[str, typer.Argument(help="Slug, title or alias of a concept, or slug of a source.")],
+    slug: Annotated[
+        str, typer.Argument(help="Slug, title or alias of a concept, or slug of a source.")
+    ],
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Print a page."""
-    from kbwiki.cli.show import show_page  # noqa: PLC0415
+    from kbwiki.cli.show import show_page
 
     show_page(slug, db=db, as_json=as_json)
 
@@ -144,13 +152,14 @@ def show(
 @app.command(name="list")
 def list_pages(
     kind: Annotated[
-        str | None, typer.Option("--kind", help="Only pages of this kind: model, method, ..., source.")
+        str | None,
+        typer.Option("--kind", help="Only pages of this kind: model, method, ..., source."),
     ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """List the pages."""
-    from kbwiki.cli.show import show_list  # noqa: PLC0415
+    from kbwiki.cli.show import show_list
 
     show_list(kind, db=db, as_json=as_json)
 
@@ -164,7 +173,7 @@ def graph(
     as_json: Json = False,
 ) -> None:
     """Print the typed edges around a concept, with their evidence."""
-    from kbwiki.cli.show import show_graph  # noqa: PLC0415
+    from kbwiki.cli.show import show_graph
 
     show_graph(slug, depth=depth, every=every, db=db, as_json=as_json)
 
@@ -172,7 +181,7 @@ def graph(
 @app.command()
 def config(as_json: Json = False) -> None:
     """Show every setting, its value and where it came from."""
-    from kbwiki.config import describe_settings, load_settings  # noqa: PLC0415
+    from kbwiki.config import describe_settings, load_settings
 
     rows = describe_settings(load_settings(), set())
     if as_json:
@@ -183,10 +192,9 @@ def config(as_json: Json = False) -> None:
 
 
 def _add_database_commands() -> None:
-    from kbwiki.cli.database import database_app  # noqa: PLC0415
+    from kbwiki.cli.database import database_app
 
     app.add_typer(database_app, name="db")
 
 
 _add_database_commands()
-

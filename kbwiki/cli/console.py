@@ -25,7 +25,14 @@ def print_json(value: object) -> None:
 
 def print_table(columns: list[str], rows: list[list[object]], title: str = "") -> None:
     """Print rows under their headings."""
-    table = Table(*columns, title=title or None, box=None, header_style="bold", title_justify="left", pad_edge=False)
+    table = Table(
+        *columns,
+        title=title or None,
+        box=None,
+        header_style="bold",
+        title_justify="left",
+        pad_edge=False,
+    )
     for row in rows:
         table.add_row(*[escape("" if cell is None else str(cell)) for cell in row])
     out.print(table)
@@ -47,8 +54,12 @@ class Screen:
         self.n_failed = 0
         if err.is_terminal and not as_json:
             self.live = Progress(
-                TextColumn("{task.description:15}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                console=err, transient=True,
+                TextColumn("{task.description:15}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=err,
+                transient=True,
             )
             self.live.start()
 
@@ -81,12 +92,14 @@ class Screen:
                     "failed": report.n_failed,
                     "seconds": round(report.seconds, 3),
                     "note": report.outcome.note,
-                    "failures": [{"item": item, "reason": reason} for item, reason in report.failures],
+                    "failures": [
+                        {"item": item, "reason": reason} for item, reason in report.failures
+                    ],
                 }
             )
             return
-        note = f"  {report.outcome.note}" if report.outcome.note else ""
-        out.print(f"{report.stage:15} {report.outcome.n_done:6} done {report.seconds:7.2f} s{escape(note)}")
+        done = f"{report.stage:15} {report.outcome.n_done:6} done {report.seconds:7.2f} s"
+        out.print(f"{done}  {escape(report.outcome.note)}".rstrip())
         for item, reason in report.failures[:MAX_FAILURES]:
             text = reason if reason.startswith(item) else f"{item}: {reason}"
             err.print(f"  [red]failed[/red] {escape(text)}")

@@ -11,9 +11,13 @@ from kbwiki.cli.console import out, print_json, print_table, size
 from kbwiki.cli.store import Place, find_place, open_database
 from kbwiki.errors import ConfigError, DatabaseError, InputError
 
-database_app = typer.Typer(help="Start, stop, look at, save and restore the database.", no_args_is_help=True)
+database_app = typer.Typer(
+    help="Start, stop, look at, save and restore the database.", no_args_is_help=True
+)
 
-Db = Annotated[str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")]
+Db = Annotated[
+    str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -21,7 +25,8 @@ def _embedded_place() -> Place:
     place = find_place()
     if place.settings.database_url is not None:
         raise ConfigError(
-            "db: KBWIKI_DATABASE_URL is set, so the server is not ours.", "Use your server's own tools."
+            "db: KBWIKI_DATABASE_URL is set, so the server is not ours.",
+            "Use your server's own tools.",
         )
     return place
 
@@ -29,7 +34,7 @@ def _embedded_place() -> Place:
 @database_app.command()
 def start() -> None:
     """Start the embedded server, if it is not up."""
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     place = _embedded_place()
     embedded.ensure(embedded.locate(place.home), place.settings.idle_minutes)
@@ -39,7 +44,7 @@ def start() -> None:
 @database_app.command()
 def stop() -> None:
     """Stop the embedded server."""
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     was_up = embedded.stop(embedded.locate(_embedded_place().home))
     out.print("stopped" if was_up else "it was not running")
@@ -48,7 +53,7 @@ def stop() -> None:
 @database_app.command()
 def status(as_json: Json = False) -> None:
     """Show whether the embedded server is up, since when, and its size."""
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     found = embedded.status(embedded.locate(_embedded_place().home))
     row = {
@@ -75,7 +80,7 @@ def url(db: Db = None) -> None:
 def _url(place: Place) -> str:
     if place.settings.database_url is not None:
         return place.settings.database_url.get_secret_value()
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     return embedded.ensure(embedded.locate(place.home), place.settings.idle_minutes)
 
@@ -83,7 +88,7 @@ def _url(place: Place) -> str:
 @database_app.command()
 def migrate(db: Db = None, as_json: Json = False) -> None:
     """Bring the schema up to date; every other command does this too."""
-    from kbwiki.db import migrate as run  # noqa: PLC0415
+    from kbwiki.db import migrate as run
 
     with open_database(find_place(db), migrate=False) as database:
         ran = run(database)
@@ -96,7 +101,7 @@ def migrate(db: Db = None, as_json: Json = False) -> None:
 @database_app.command()
 def psql(db: Db = None) -> None:
     """Open psql on the database."""
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     place = find_place(db)
     program = str(embedded.binary("psql"))
@@ -116,8 +121,12 @@ def backup(file: Annotated[Path, typer.Argument(help="File to write.")], db: Db 
 @database_app.command()
 def restore(
     file: Annotated[Path, typer.Argument(help="A file that `kbwiki db backup` wrote.")],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only look whether the file can be read.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a store that holds something.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only look whether the file can be read.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a store that holds something.")
+    ] = False,
     db: Db = None,
 ) -> None:
     """Replace the store's content by a backup, all of it or nothing."""
@@ -125,7 +134,8 @@ def restore(
         raise InputError(f"{file}: no such file.", "Make one with `kbwiki db backup FILE`.")
     listing = _tool("pg_restore", "--list", str(file))
     if dry_run:
-        out.print(f"{file}: a backup with {sum(1 for line in listing.splitlines() if 'TABLE DATA' in line)} tables")
+        n_tables = sum(1 for line in listing.splitlines() if "TABLE DATA" in line)
+        out.print(f"{file}: a backup with {n_tables} tables")
         return
     place = find_place(db, create=True)
     with open_database(place) as database:
@@ -135,18 +145,32 @@ def restore(
                 f"db: the store holds {n_sources} sources, which restoring would replace.",
                 "Add --force, after `kbwiki db backup`.",
             )
-    _tool("pg_restore", "--clean", "--if-exists", "--single-transaction", "--no-owner", f"--dbname={_url(place)}", str(file))
+    _tool(
+        "pg_restore",
+        "--clean",
+        "--if-exists",
+        "--single-transaction",
+        "--no-owner",
+        f"--dbname={_url(place)}",
+        str(file),
+    )
     with open_database(place) as database:
         out.print(f"restored: {database.value('count_sources')} sources")
 
 
 def _tool(name: str, *args: str) -> str:
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     done = subprocess.run(
-        [str(embedded.binary(name)), *args], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+        [str(embedded.binary(name)), *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
     )
     if done.returncode:
         lines = [line for line in done.stderr.strip().splitlines() if line]
-        raise DatabaseError(f"{name}: {lines[0] if lines else 'it failed'}.", "Is the file a backup of kbwiki?")
+        raise DatabaseError(
+            f"{name}: {lines[0] if lines else 'it failed'}.", "Is the file a backup of kbwiki?"
+        )
     return done.stdout

@@ -35,7 +35,7 @@ def run_stages(
         out.print(f"wiki: {place.wiki} (engine: {services.engine.name}; no model wrote it)")
     if screen.n_failed:
         if not as_json:
-            err.print(f"{screen.n_failed} failed; the rest is done. See `kbwiki status`; the next run tries again.")
+            err.print(f"{screen.n_failed} failed; the rest is done. The next run tries them again.")
         raise typer.Exit(1)
 
 
@@ -50,11 +50,19 @@ def make_services(
         make_embedder=lambda: open_embedder(place, notice),
         root=place.root,
         wiki=place.wiki,
-        jobs=wanted or max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+        jobs=wanted
+        or max(
+            1,
+            len(os.sched_getaffinity(0))
+            if hasattr(os, "sched_getaffinity")
+            else os.cpu_count() or 1,
+        ),
         paths=tuple(paths),
         lang=place.settings.lang,
         max_file_bytes=int(place.settings.max_file_mb * 1_000_000),
-        today=time.strftime("%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())))),
+        today=time.strftime(
+            "%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
+        ),
         notice=notice,
     )
 
@@ -95,11 +103,13 @@ def embed(replace: bool, dry_run: bool, db: str | None, as_json: bool) -> None:
         with open_database(place) as database:
             model = database.value("read_setting", {"name": "embedder"})
             n = database.value("count_vectors", {"model": model})
-        out.print(f"{n} vectors of {model} would be dropped and made anew." if replace else "Nothing would be dropped.")
+        out.print(
+            f"{n} vectors of {model} would be dropped and made anew."
+            if replace
+            else "Nothing would be dropped."
+        )
         return
     if replace:
         with open_database(place) as database:
             forget_vectors(make_services(place, database, 1, []))
     run_stages(["embed"], db=db, jobs=None, as_json=as_json)
-
-

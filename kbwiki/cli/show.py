@@ -24,7 +24,7 @@ def show_status(db: str | None, as_json: bool) -> None:
         [counts] = database.dicts("read_status")
         types = {row["type"]: row["n"] for row in database.dicts("count_edge_types")}
         services = make_services(place, database, 1, [])
-        stale = _stale(services, place.settings.embedder)
+        stale = _stale(services)
         failures = database.dicts("list_failures")
     if as_json:
         print_json({**counts, "edges_by_type": types, "stale": stale, "failures": failures})
@@ -32,22 +32,21 @@ def show_status(db: str | None, as_json: bool) -> None:
     skip = {"database_bytes", "embedder", "engines", "postgres", "pgvector"}
     rows: list[list[object]] = [[name, n] for name, n in counts.items() if name not in skip]
     rows += [[f"  {name}", n] for name, n in types.items()]
+    server = f"Postgres {counts['postgres']}, pgvector {counts['pgvector']}"
     rows += [
         ["engine", ", ".join(counts["engines"]) or "none yet"],
         ["embedder", counts["embedder"] or "no vectors yet"],
-        ["database", f"Postgres {counts['postgres']}, pgvector {counts['pgvector']}, {size(counts['database_bytes'])}"],
+        ["database", f"{server}, {size(counts['database_bytes'])}"],
         ["stale", ", ".join(f"{n} for {stage}" for stage, n in stale.items() if n) or "nothing"],
     ]
     print_table(["store", ""], rows)
     for row in failures:
-        err.print(
-            f"[red]failed[/red] {escape(row['stage'])}: {escape(row['item'])}: {escape(row['reason'])} "
-            f"(tried {row['n_tries']} times)"
-        )
+        what = f"{row['stage']}: {row['item']}: {row['reason']} (tried {row['n_tries']} times)"
+        err.print(f"[red]failed[/red] {escape(what)}")
 
 
-def _stale(services: Services, embedder: str) -> dict[str, int]:
-    from kbwiki.stages import link, resolve, write  # noqa: PLC0415
+def _stale(services: Services) -> dict[str, int]:
+    from kbwiki.stages import link, resolve, write
 
     params = {
         "engine": services.engine.name,
@@ -87,7 +86,8 @@ def show_hits(question: str, k: int, db: str | None, as_json: bool) -> None:
             )
             continue
         place_text = f", p. {hit.page}" if hit.page else ""
-        out.print(f"[bold]{number}. {escape(hit.title)}[/bold]{place_text}  {hit.score:.2f}  [dim]{escape(hit.slug)}[/dim]")
+        where = f"{place_text}  {hit.score:.2f}  [dim]{escape(hit.slug)}[/dim]"
+        out.print(f"[bold]{number}. {escape(hit.title)}[/bold]{where}")
         out.print(f"   {_bold(hit.snippet)}")
     if not hits:
         if not as_json:
@@ -97,7 +97,9 @@ def show_hits(question: str, k: int, db: str | None, as_json: bool) -> None:
 
 def _bold(snippet: str) -> str:
     parts = escape(snippet).split("**")
-    return "".join(f"[bold yellow]{part}[/bold yellow]" if i % 2 else part for i, part in enumerate(parts))
+    return "".join(
+        f"[bold yellow]{part}[/bold yellow]" if i % 2 else part for i, part in enumerate(parts)
+    )
 
 
 def _find(database: Database, name: str) -> dict[str, Any]:
@@ -119,7 +121,14 @@ def show_page(slug: str, db: str | None, as_json: bool) -> None:
         raise NotFoundError(f"{slug}: its page is not written yet.", "Run `kbwiki write`.")
     text = wiki.render(page)
     if as_json:
-        print_json({"slug": f"{page.folder}/{page.slug}", "title": page.title, "kind": page.kind, "markdown": text})
+        print_json(
+            {
+                "slug": f"{page.folder}/{page.slug}",
+                "title": page.title,
+                "kind": page.kind,
+                "markdown": text,
+            }
+        )
     elif out.is_terminal:
         out.print(Markdown(text.split("---\n", 2)[2]))
     else:
@@ -137,7 +146,10 @@ def show_list(kind: str | None, db: str | None, as_json: bool) -> None:
         return
     print_table(
         ["page", "title", "kind", "mentions"],
-        [[f"{r['folder']}/{r['slug']}", r["title"], r["kind"], r["n_mentions"] or ""] for r in rows],
+        [
+            [f"{r['folder']}/{r['slug']}", r["title"], r["kind"], r["n_mentions"] or ""]
+            for r in rows
+        ],
     )
 
 
@@ -147,17 +159,18 @@ def show_graph(slug: str, depth: int, every: bool, db: str | None, as_json: bool
     with open_database(place) as database:
         found = _find(database, slug)
         if found["folder"] != "concepts":
-            raise NotFoundError(f"{slug}: this is a source, not a concept.", "See `kbwiki list --kind model`.")
+            raise NotFoundError(
+                f"{slug}: this is a source, not a concept.", "See `kbwiki list --kind model`."
+            )
         edges = database.dicts("list_edges_of", {"key": found["key"], "depth": depth, "all": every})
     for edge in edges:
         if as_json:
             print_json(edge)
             continue
         arrow = "--" if edge["symmetric"] else "->"
-        out.print(
-            f"[bold]{escape(edge['head'])}[/bold] -{edge['type']}{arrow} [bold]{escape(edge['tail'])}[/bold]"
-            f"  [dim]{edge['confidence']:.2f}, {edge['n_sources']} sources[/dim]"
-        )
+        head, tail = (f"[bold]{escape(edge[end])}[/bold]" for end in ("head", "tail"))
+        support = f"[dim]{edge['confidence']:.2f}, {edge['n_sources']} sources[/dim]"
+        out.print(f"{head} -{edge['type']}{arrow} {tail}  {support}")
         out.print(f"   [dim]{escape(edge['evidence'] or '')}[/dim]")
     if not edges and not as_json:
         out.print("No typed edge yet. Try --all.")

@@ -41,7 +41,8 @@ def find_place(db: str | None = None, create: bool = False) -> Place:
     home = find_home(here)
     if home is None and not create and settings.database_url is None:
         raise NotFoundError(
-            f"{here}: no knowledge base here or above.", "Make one: `kbwiki build FOLDER`, or `kbwiki init`."
+            f"{here}: no knowledge base here or above.",
+            "Make one: `kbwiki build FOLDER`, or `kbwiki init`.",
         )
     if home is None:
         home = here / HOME_NAME
@@ -57,14 +58,15 @@ def make_home(home: Path) -> None:
         (home / ".gitignore").write_text("*\n", "utf-8")
     except OSError as error:
         raise NotFoundError(
-            f"{home}: {(error.strerror or str(error)).lower()}.", "Work in a folder that you may write to."
+            f"{home}: {(error.strerror or str(error)).lower()}.",
+            "Work in a folder that you may write to.",
         ) from error
 
 
 @contextmanager
 def open_database(place: Place, migrate: bool = True) -> Iterator["Database"]:
     """Yield a connection to the store's database, its schema current."""
-    from kbwiki import db  # noqa: PLC0415
+    from kbwiki import db
 
     database = _connect(place)
     try:
@@ -76,11 +78,11 @@ def open_database(place: Place, migrate: bool = True) -> Iterator["Database"]:
 
 
 def _connect(place: Place) -> "Database":
-    from kbwiki import db  # noqa: PLC0415
+    from kbwiki import db
 
     if place.settings.database_url is not None:
         return db.connect(place.settings.database_url.get_secret_value())
-    from kbwiki import embedded  # noqa: PLC0415
+    from kbwiki import embedded
 
     for _ in range(_ATTACH_TRIES - 1):
         # The idle watcher may stop the server between the look and the connection.
@@ -94,7 +96,7 @@ def _connect(place: Place) -> "Database":
 
 def open_embedder(place: Place, notice: "Notice") -> "Embedder":
     """Return the embedder of the settings; it loads at its first text."""
-    from kbwiki.embedders import make_embedder  # noqa: PLC0415
+    from kbwiki.embedders import make_embedder
 
     return make_embedder(
         place.settings.embedder, place.settings.cache_dir, place.settings.jobs or None, notice

@@ -24,7 +24,7 @@ class Engine(Protocol):
 def make_engine(name: str) -> Engine:
     """Return the engine of a setting: ``auto`` or ``local``; raise ConfigError for an unknown one."""
     if name in {"auto", "local"}:
-        from kbwiki.engines.local import LocalEngine  # noqa: PLC0415
+        from kbwiki.engines.local import LocalEngine
 
         return LocalEngine()
     raise ConfigError(f"engine: there is no engine {name!r}.", "Known: auto, local.")

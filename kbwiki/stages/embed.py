@@ -1,6 +1,6 @@
 """embed: a vector for each text that is searched: chunks, concepts, articles.
 
-Vectors are kept by the hash of their text, so a text that comes back, or stands twice, costs nothing.
+Vectors are kept by the hash of their text: one that comes back, or stands twice, costs nothing.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kbwiki.stages.stage import BATCH, Outcome, Services, Stage
 
 TEXTS_PER_ITEM = 32
 MAX_INDEXED_DIM = 2000
-"""pgvector indexes a ``vector`` of at most so many dimensions; a longer one is kept as ``halfvec``."""
+"""pgvector indexes a ``vector`` of at most so many dimensions; a longer one is a ``halfvec``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ def pending(services: Services, skip: list[str]) -> list[Texts]:
             f"embed: the store holds vectors of {stored}, and the model is now {model}.",
             "Run `kbwiki embed --replace` to embed everything anew; text search works meanwhile.",
         )
-    rows = services.database.dicts("list_unembedded", {"model": model, "limit": BATCH * TEXTS_PER_ITEM})
+    rows = services.database.dicts(
+        "list_unembedded", {"model": model, "limit": BATCH * TEXTS_PER_ITEM}
+    )
     skipped = set(skip)
     items = [rows[at : at + TEXTS_PER_ITEM] for at in range(0, len(rows), TEXTS_PER_ITEM)]
     out = [Texts(tuple(r["text_sha"] for r in i), tuple(r["text"] for r in i)) for i in items]
@@ -57,7 +59,11 @@ def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:
 def note(services: Services) -> str:
     """Return how many vectors there are, and of which model."""
     model = services.database.value("read_setting", {"name": "embedder"})
-    return f"{services.database.value('count_vectors', {'model': model})} vectors of {model}" if model else ""
+    return (
+        f"{services.database.value('count_vectors', {'model': model})} vectors of {model}"
+        if model
+        else ""
+    )
 
 
 def forget_vectors(services: Services) -> Outcome:

@@ -1,7 +1,7 @@
 """export: the store as Markdown files. The only stage that writes files.
 
-Twice is byte-identical. A manifest of hashes in the wiki tells what is ours: only that is replaced or
-removed, and only while nobody edited it.
+Twice is byte-identical. A manifest of hashes in the wiki tells what is ours: only that is replaced
+or removed, and only while nobody edited it.
 """
 
 import hashlib
@@ -43,10 +43,12 @@ def run(services: Services) -> Outcome:
             _log(services.wiki, changes, services.today)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{error.filename or services.wiki}: {what}.", "Check the wiki's folder.") from error
-    note = f"{len(changes.added)} added, {len(changes.changed)} changed, {len(changes.removed)} removed"
-    n_done = len(changes.added) + len(changes.changed) + len(changes.removed)
-    return Outcome(n_done=n_done, note=note, failures=tuple(changes.refused))
+        raise ConfigError(
+            f"{error.filename or services.wiki}: {what}.", "Check the wiki's folder."
+        ) from error
+    counts = [len(changes.added), len(changes.changed), len(changes.removed)]
+    note = "{} added, {} changed, {} removed".format(*counts)
+    return Outcome(n_done=sum(counts), note=note, failures=tuple(changes.refused))
 
 
 def load_wiki(services: Services) -> Wiki:
@@ -118,14 +120,22 @@ def _write_all(folder: Path, files: dict[str, str]) -> Changes:
         _write_one(folder, name, text, manifest, kept, changes)
     for name in sorted(manifest.keys() - files.keys()):
         _remove_one(folder, name, manifest[name], kept, changes)
-    text = json.dumps({"version": 1, "files": kept}, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    text = (
+        json.dumps({"version": 1, "files": kept}, ensure_ascii=False, indent=1, sort_keys=True)
+        + "\n"
+    )
     if kept != manifest or not (folder / MANIFEST).exists():
         _replace(folder / MANIFEST, text.encode())
     return changes
 
 
 def _write_one(
-    folder: Path, name: str, text: str, manifest: dict[str, str], kept: dict[str, str], changes: Changes
+    folder: Path,
+    name: str,
+    text: str,
+    manifest: dict[str, str],
+    kept: dict[str, str],
+    changes: Changes,
 ) -> None:
     path = folder / name
     wanted = text.encode()
@@ -152,14 +162,14 @@ def _conflict(path: Path, name: str, wanted: bytes, changes: Changes) -> None:
     changes.refused.append((name, f"a person changed this file; ours is in {beside.name}"))
 
 
-def _remove_one(
-    folder: Path, name: str, sha: str, kept: dict[str, str], changes: Changes
-) -> None:
+def _remove_one(folder: Path, name: str, sha: str, kept: dict[str, str], changes: Changes) -> None:
     present = _sha_of(folder / name)
     if present is None:
         return
     if present != sha:
-        changes.refused.append((name, "its page is gone, but a person changed the file; it was kept"))
+        changes.refused.append(
+            (name, "its page is gone, but a person changed the file; it was kept")
+        )
         kept[name] = sha
         return
     (folder / name).unlink()
@@ -169,7 +179,9 @@ def _remove_one(
 def _read_manifest(folder: Path) -> dict[str, str]:
     try:
         found = json.loads((folder / MANIFEST).read_text("utf-8"))
-        return {str(name): str(sha) for name, sha in found["files"].items() if _is_inside(str(name))}
+        return {
+            str(name): str(sha) for name, sha in found["files"].items() if _is_inside(str(name))
+        }
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -206,11 +218,17 @@ def _log(folder: Path, changes: Changes, today: str) -> None:
     path = folder / LOG
     text = path.read_text("utf-8") if path.exists() else _LOG_HEAD
     lines = [f"\n## {today}\n"]
-    for verb, names in (("added", changes.added), ("changed", changes.changed), ("removed", changes.removed)):
+    for verb, names in (
+        ("added", changes.added),
+        ("changed", changes.changed),
+        ("removed", changes.removed),
+    ):
         pages = [name for name in names if name != "index.md"]
         if not pages:
             continue
-        shown = pages if verb == "removed" else [f"[[{name.removesuffix('.md')}]]" for name in pages]
+        shown = (
+            pages if verb == "removed" else [f"[[{name.removesuffix('.md')}]]" for name in pages]
+        )
         more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
         lines.append(f"- {len(pages)} {verb}: {', '.join(shown[:20])}{more}")
     head, found, rest = text.partition(_LOG_HEAD)

@@ -29,7 +29,7 @@ class FileItem:
 
 
 def uri_of(path: Path, root: Path) -> str:
-    """Return the name of a file in the store: from ``root`` where it lies in it, else absolute."""
+    """Return a file's name in the store: from ``root`` where it lies in it, else absolute."""
     try:
         name = path.relative_to(root).as_posix()
     except ValueError:
@@ -40,8 +40,8 @@ def uri_of(path: Path, root: Path) -> str:
 def find_files(paths: tuple[Path, ...], root: Path, wiki: Path) -> Iterator[FileItem]:
     """Yield every readable kind of file under the paths, each once, in path order.
 
-    Hidden files, those that a ``.kbwikiignore`` (gitignore's syntax) names and the exported wiki are
-    left out; a symbolic link to a folder above itself ends there.
+    Hidden files, those that a ``.kbwikiignore`` (gitignore's syntax) names and the exported wiki
+    are left out; a symbolic link to a folder above itself ends there.
     """
     seen: set[tuple[int, int]] = set()
     for path in paths:
@@ -55,12 +55,16 @@ def find_files(paths: tuple[Path, ...], root: Path, wiki: Path) -> Iterator[File
             yield _file(absolute, root, info)
             continue
         found = False
-        for item in _walk(absolute, absolute, root, wiki, seen, _ignored(root) + _ignored(absolute)):
+        for item in _walk(
+            absolute, absolute, root, wiki, seen, _ignored(root) + _ignored(absolute)
+        ):
             found = True
             yield item
         if not found:
             known = ", ".join(READERS)
-            yield _problem(absolute, root, "no file to read in this folder", f"Known kinds: {known}.")
+            yield _problem(
+                absolute, root, "no file to read in this folder", f"Known kinds: {known}."
+            )
 
 
 def _ignored(folder: Path) -> list[str]:
@@ -127,7 +131,11 @@ def read_file(item: FileItem, max_bytes: int) -> tuple[bytes, str]:
             raw = file.read(max_bytes + 1)
             after = os.fstat(file.fileno())
     except OSError as error:
-        raise InputError(f"{where}: {(error.strerror or str(error)).lower()}.", "Check its permissions.") from error
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(raw) != after.st_size:
+        raise InputError(
+            f"{where}: {(error.strerror or str(error)).lower()}.", "Check its permissions."
+        ) from error
+    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns) or len(
+        raw
+    ) != after.st_size:
         raise InputError(f"{where}: the file changed while it was read.", "Run the command again.")
     return raw, hashlib.sha256(raw).hexdigest()

@@ -21,7 +21,7 @@ READER = "reader-1"
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file's bytes as hash, and its Document and chunks unless the bytes are in the store already."""
+    """A file's hash, and its Document and chunks unless the store has these bytes already."""
 
     item: FileItem
     sha256: str
@@ -36,7 +36,9 @@ def pending(services: Services, skip: list[str]) -> list[FileItem]:
         row["uri"]: (row["size"], row["mtime_ns"], row["reader"])
         for row in database.dicts("list_uris")
     }
-    services.memo["shas"] = {row["sha256"] for row in database.dicts("list_shas", {"reader": READER})}
+    services.memo["shas"] = {
+        row["sha256"] for row in database.dicts("list_shas", {"reader": READER})
+    }
     skipped = set(skip)
     out: dict[str, FileItem] = {}
     n_found = 0
@@ -75,7 +77,8 @@ def save(services: Services, item: FileItem, read: Read) -> None:
         database.run("delete_chunks", {"source_id": source_id})
         text = read.document.text
         database.run_many(
-            "save_chunk", [_chunk(source_id, chunk, text[chunk.start : chunk.end]) for chunk in read.chunks]
+            "save_chunk",
+            [_chunk(source_id, chunk, text[chunk.start : chunk.end]) for chunk in read.chunks],
         )
         database.run("save_postings", {"source_id": source_id})
     params = {"uri": item.uri, "sha256": read.sha256, "size": item.size, "mtime_ns": item.mtime_ns}

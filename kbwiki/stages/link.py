@@ -18,7 +18,9 @@ def run(services: Services) -> Outcome:
     if database.value("read_setting", {"name": "link"}) == fingerprint:
         return Outcome(note=f"{database.value('count_edges')} edges")
     with database.transaction():
-        [counts] = database.dicts("link_concepts", {"max_named": MAX_NAMED, "max_kept": MAX_EVIDENCE})
+        [counts] = database.dicts(
+            "link_concepts", {"max_named": MAX_NAMED, "max_kept": MAX_EVIDENCE}
+        )
         database.run("save_setting", {"name": "link", "value": fingerprint})
     note = "{n_edges} edges: {n_new} new, {n_changed} changed, {n_gone} gone".format(**counts)
     return Outcome(n_done=counts["n_new"] + counts["n_changed"] + counts["n_gone"], note=note)

@@ -2,7 +2,6 @@
 
 import json
 from collections import defaultdict
-
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -78,7 +77,10 @@ class Wiki:
     """All pages and edges, and the links between them."""
 
     def __init__(
-        self, pages: list[Page], edges: list[Edge], citations: dict[tuple[str, str], list[dict[str, Any]]]
+        self,
+        pages: list[Page],
+        edges: list[Edge],
+        citations: dict[tuple[str, str], list[dict[str, Any]]],
     ) -> None:
         self.pages = sorted(pages, key=lambda p: (p.folder, p.key))
         self.by_key = {(page.folder, page.key): page for page in self.pages}
@@ -100,7 +102,11 @@ class Wiki:
         """Return one page as Markdown."""
         words = _WORDS[page.lang]
         is_concept = page.folder == "concepts"
-        mentioned = [k for k in dict.fromkeys(page.front.get("concepts", ())) if ("concepts", k) in self.by_key]
+        mentioned = [
+            k
+            for k in dict.fromkeys(page.front.get("concepts", ()))
+            if ("concepts", k) in self.by_key
+        ]
         text = _template("page.md.j2").render(
             front=self._front(page),
             title=escape_markdown(page.title),
@@ -207,7 +213,9 @@ class Wiki:
                     to = ("concepts" if target == "c" else "sources", key)
                     if to in self.by_key and to not in seen and not line.startswith("#"):
                         seen.add(to)
-                        out[to].append((page.folder, page.key, escape_markdown(_sentence(line, key))))
+                        out[to].append(
+                            (page.folder, page.key, escape_markdown(_sentence(line, key)))
+                        )
         return out
 
     def _index(self) -> str:
@@ -240,7 +248,7 @@ class Wiki:
 
 def _sentence(line: str, key: str) -> str:
     """Return the sentence of a line that holds the link, as plain text."""
-    import re  # noqa: PLC0415
+    import re
 
     parts = re.split(r"(?<=\])\s+(?=\S)", line.removeprefix("- "))
     merged: list[str] = []
@@ -261,7 +269,13 @@ def _short(text: str, limit: int = 160) -> str:
 
 
 def _mermaid(text: str) -> str:
-    return text.replace('"', "'").replace("[", "(").replace("]", ")").replace("|", "/").replace("<", "‹")
+    return (
+        text.replace('"', "'")
+        .replace("[", "(")
+        .replace("]", ")")
+        .replace("|", "/")
+        .replace("<", "‹")
+    )
 
 
 @cache
@@ -271,5 +285,3 @@ def _template(name: str) -> jinja2.Template:
         trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined, autoescape=False
     )
     return environment.from_string(text)
-
-

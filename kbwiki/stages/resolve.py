@@ -1,13 +1,13 @@
 """resolve: candidates of all sources become Concepts, with titles, slugs, aliases and Mentions.
 
-An order-free function of the whole store, run as one transaction; only rows that differ are written.
+An order-free function of the whole store, run as one transaction; only what differs is written.
 """
 
 import hashlib
 import json
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
@@ -121,7 +121,9 @@ def _load_candidates(
                 lang=row["lang"],
                 kind=row["kind"],
                 signals=row["signals"],
-                aliases=tuple(Alias(name, kind, lang) for name, kind, lang in row["aliases"]["names"]),
+                aliases=tuple(
+                    Alias(name, kind, lang) for name, kind, lang in row["aliases"]["names"]
+                ),
                 definition=None if span[0] is None else span,
             ),
         )
@@ -130,7 +132,7 @@ def _load_candidates(
 def _match(
     concepts: list[NewConcept], sources: dict[str, ReadSource]
 ) -> tuple[list[NewConcept], dict[str, Found]]:
-    """Find every mention; a concept that only stood inside longer names is dropped and the rest found anew."""
+    """Find every mention; a concept that only stood inside longer names is dropped."""
     found = _find(concepts, sources)
     counts: dict[str, int] = defaultdict(int)
     places: dict[str, set[str]] = defaultdict(set)
@@ -156,7 +158,9 @@ def _find(concepts: list[NewConcept], sources: dict[str, ReadSource]) -> dict[st
         starts = [claim["start_at"] for claim in source.claims]
         for match in matcher.find(source.text, source.lemmas, source.starts, source.ends):
             at = bisect_right(starts, match.start) - 1
-            claim = source.claims[at] if at >= 0 and match.end <= source.claims[at]["end_at"] else None
+            claim = (
+                source.claims[at] if at >= 0 and match.end <= source.claims[at]["end_at"] else None
+            )
             linked = any(a < match.end and match.start < b for a, b in source.links)
             defines = claim is not None and (
                 (key, claim["start_at"], claim["end_at"], match.owner) in defined
@@ -167,7 +171,9 @@ def _find(concepts: list[NewConcept], sources: dict[str, ReadSource]) -> dict[st
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps(value, ensure_ascii=False, sort_keys=True).encode()
+    ).hexdigest()
 
 
 def _claim_facts(found: Found, titles: dict[str, str]) -> dict[int, list[Any]]:
@@ -179,14 +185,15 @@ def _claim_facts(found: Found, titles: dict[str, str]) -> dict[int, list[Any]]:
             named[at].append((match.start - begin, match.end - begin, titles[match.owner], defines))
     out: dict[int, list[Any]] = {}
     for at, claim in enumerate(found.source.claims):
-        facts = [claim[name] for name in ("start_at", "end_at", "text", "lang", "page", "heading", "rank")]
+        facts = [
+            claim[name]
+            for name in ("start_at", "end_at", "text", "lang", "page", "heading", "rank")
+        ]
         out[at] = [found.source.key, found.source.title, *facts, named[at]]
     return out
 
 
-def _save_concepts(
-    services: Services, concepts: list[NewConcept], found: dict[str, Found]
-) -> None:
+def _save_concepts(services: Services, concepts: list[NewConcept], found: dict[str, Found]) -> None:
     database = services.database
     titles = {c.key: c.title for c in concepts}
     slugs = assign_slugs(titles)
@@ -198,7 +205,9 @@ def _save_concepts(
         for match, at, _, _ in source.mentions:
             counts[match.owner] += 1
             places[match.owner].add(key)
-            if at is not None and (not inputs[match.owner] or inputs[match.owner][-1] is not facts[at]):
+            if at is not None and (
+                not inputs[match.owner] or inputs[match.owner][-1] is not facts[at]
+            ):
                 inputs[match.owner].append(facts[at])
     rows = []
     for c in concepts:
@@ -216,7 +225,9 @@ def _save_concepts(
                 "main_source_id": found[main].source.id if main else None,
                 "n_sources": len(places[c.key]),
                 "n_mentions": counts[c.key],
-                "input_sha": _digest([c.title, c.kind, c.lang, names, c.main_sources, inputs[c.key]]),
+                "input_sha": _digest(
+                    [c.title, c.kind, c.lang, names, c.main_sources, inputs[c.key]]
+                ),
                 "search_text": concept_text(c.title, names, definition),
             }
         )
@@ -226,21 +237,27 @@ def _save_concepts(
     database.run_many(
         "save_alias",
         [
-            {"concept": c.key, "key": canonical_key(a.name), "name": a.name, "lang": a.lang, "kind": a.kind}
+            {
+                "concept": c.key,
+                "key": canonical_key(a.name),
+                "name": a.name,
+                "lang": a.lang,
+                "kind": a.kind,
+            }
             for c in concepts
             for a in c.aliases
         ],
     )
 
 
-def concept_text(title: str, names: list[tuple[str, str, str]], definition: str) -> str:
+def concept_text(title: str, names: Sequence[tuple[str, str, str]], definition: str) -> str:
     """Return the text of a concept that is embedded: title, other names, definition."""
     others = [name for name, _, _ in names if name != title]
     return f"{title} ({', '.join(others)}). {definition}" if others else f"{title}. {definition}"
 
 
 def _definition(concept: NewConcept, found: dict[str, Found]) -> str:
-    """Return the defining sentence: from a source that it heads, in its language, else the first."""
+    """Return the defining sentence: of a source that it heads, in its language, else the first."""
     best: tuple[tuple[bool, bool, str, int], str] | None = None
     for key, start, end in concept.definitions:
         source = found[key].source
@@ -255,7 +272,9 @@ def _save_pages(services: Services, found: dict[str, Found]) -> None:
     slugs = assign_slugs(titles)
     owners = {m.owner for f in found.values() for m, *_ in f.mentions}
     concept_titles = {
-        row["key"]: row["title"] for row in services.database.dicts("list_titles") if row["key"] in owners
+        row["key"]: row["title"]
+        for row in services.database.dicts("list_titles")
+        if row["key"] in owners
     }
     services.database.run_many(
         "save_page",
@@ -266,7 +285,12 @@ def _save_pages(services: Services, found: dict[str, Found]) -> None:
                 "title": f.source.title,
                 "slug": slugs[key],
                 "input_sha": _digest(
-                    [key, f.source.title, f.source.lang, list(_claim_facts(f, concept_titles).values())]
+                    [
+                        key,
+                        f.source.title,
+                        f.source.lang,
+                        list(_claim_facts(f, concept_titles).values()),
+                    ]
                 ),
             }
             for key, f in sorted(found.items())
@@ -281,7 +305,10 @@ def _save_mentions(services: Services, found: dict[str, Found]) -> None:
     ids = {row["key"]: row["id"] for row in database.dicts("list_titles")}
     for _, f in sorted(found.items()):
         source = f.source
-        facts = [[ids[m.owner], m.start, m.end, at, linked, defines] for m, at, linked, defines in f.mentions]
+        facts = [
+            [ids[m.owner], m.start, m.end, at, linked, defines]
+            for m, at, linked, defines in f.mentions
+        ]
         sha = _digest([source.fingerprint, facts])
         if stored.get(source.id) == sha:
             continue
@@ -296,7 +323,9 @@ def _save_mentions(services: Services, found: dict[str, Found]) -> None:
                     source.chunks[max(0, bisect_right(chunk_starts, m.start) - 1)]["id"]
                     for m, *_ in f.mentions
                 ],
-                "claims": [source.claims[at]["id"] if at is not None else None for _, at, *_ in f.mentions],
+                "claims": [
+                    source.claims[at]["id"] if at is not None else None for _, at, *_ in f.mentions
+                ],
                 "starts": [m.start for m, *_ in f.mentions],
                 "ends": [m.end for m, *_ in f.mentions],
                 "linked": [linked for *_, linked, _ in f.mentions],

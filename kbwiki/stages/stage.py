@@ -12,7 +12,7 @@ from kbwiki.engines import Engine
 
 @dataclass(slots=True)
 class Services:
-    """What stages work with. ``paths`` is for ingest, ``wiki`` for export; ``root`` is where uris begin."""
+    """What stages work with; uris begin at ``root``."""
 
     database: Database
     engine: Engine
@@ -62,7 +62,7 @@ class Stage:
     """One step of the line. Either ``pending``, ``work`` and ``save``, or ``run`` for a whole set.
 
     ``pending`` returns the next stale items, at most ``BATCH``, but those whose keys it is to skip.
-    ``work`` may run in any thread and never touches the database; ``save`` runs inside one transaction.
+    ``work`` may run in any thread and never touches the database; ``save`` runs in one transaction.
     """
 
     name: str

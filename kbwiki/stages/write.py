@@ -51,7 +51,11 @@ def _statements(
             defining.add((row["claim_id"], row["concept_id"]))
     out: dict[tuple[str, int], list[Statement]] = defaultdict(list)
     for row in database.dicts("list_statements", params):
-        owner = ("concept", row["concept_id"]) if row["concept_id"] else ("source", row["owner_source_id"])
+        owner = (
+            ("concept", row["concept_id"])
+            if row["concept_id"]
+            else ("source", row["owner_source_id"])
+        )
         out[owner].append(
             Statement(
                 source_id=row["source_id"],

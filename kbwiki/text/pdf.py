@@ -30,7 +30,7 @@ class Line:
 
 def read_pdf(raw: bytes) -> Document:
     """Return the Document of a PDF with a text layer; raise InputError if it cannot be opened."""
-    import pypdfium2  # noqa: PLC0415
+    import pypdfium2
 
     try:
         pdf = pypdfium2.PdfDocument(raw)
@@ -80,7 +80,7 @@ def _read(pdf: Any) -> Document:
 
 def _lines(pdf: Any, number: int) -> list[Line]:
     """Return the lines of one page in reading order; a page that cannot be parsed has none."""
-    import pypdfium2  # noqa: PLC0415
+    import pypdfium2
 
     try:
         page = pdf[number]

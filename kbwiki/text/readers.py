@@ -47,7 +47,7 @@ def decode(raw: bytes, declared: str = "") -> str:
             return raw.decode(encoding)
         except (UnicodeDecodeError, LookupError):
             continue
-    from charset_normalizer import from_bytes  # noqa: PLC0415
+    from charset_normalizer import from_bytes
 
     best = from_bytes(raw, cp_isolation=_ENCODINGS).best()
     if best is None:
@@ -75,7 +75,7 @@ def _read_txt(raw: bytes) -> Document:
 
 def _read_html(raw: bytes) -> Document:
     """Read a web page: its main text, without menus, as Markdown."""
-    import trafilatura  # noqa: PLC0415
+    import trafilatura
 
     found = _META_CHARSET.search(raw[:4096])
     html = decode(raw, found.group(1).decode("ascii") if found else "")
@@ -107,7 +107,7 @@ def _read_html(raw: bytes) -> Document:
 
 
 def _read_pdf(raw: bytes) -> Document:
-    from kbwiki.text.pdf import read_pdf  # noqa: PLC0415
+    from kbwiki.text.pdf import read_pdf
 
     return read_pdf(raw)
 

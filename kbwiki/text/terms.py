@@ -11,7 +11,8 @@ from typing import Any
 
 from kbwiki.records import Lang
 from kbwiki.text.lexicon import DETERMINERS_RU, FALSE_NOUNS, GENERIC_HEADS, GERUNDS, STOP_MODIFIERS
-from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tag_english, tokens
+from kbwiki.text.tagger import tag_english
+from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tokens
 
 MAX_WORDS = 5
 _INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z]+[A-Z]|\d.*[A-Za-z]")

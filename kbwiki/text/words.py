@@ -63,13 +63,13 @@ def sentences(text: str, lang: Lang) -> list[tuple[int, int]]:
 
 def _raw_sentences(text: str, lang: Lang) -> Iterator[tuple[int, int]]:
     if lang == "ru":
-        import razdel  # noqa: PLC0415
+        import razdel
 
         for part in razdel.sentenize(text):
             if part.start < part.stop:
                 yield part.start, part.stop
         return
-    import sentencex  # noqa: PLC0415
+    import sentencex
 
     at = 0
     for piece in sentencex.segment("en", text):
@@ -135,7 +135,7 @@ def lemma(word: str) -> str:
         return str(_morph().parse(low)[0].normal_form).replace("ё", "е")
     if not low.isalpha() or len(low) < 4 or word.isupper():
         return low
-    import simplemma  # noqa: PLC0415
+    import simplemma
 
     found = simplemma.lemmatize(low, lang="en").casefold()
     # A name that the dictionary lacks (DeltaNets) still loses its plural.
@@ -144,16 +144,9 @@ def lemma(word: str) -> str:
 
 @cache
 def _morph() -> Any:
-    import pymorphy3  # noqa: PLC0415
+    import pymorphy3
 
     return pymorphy3.MorphAnalyzer()
-
-
-@cache
-def _tagger() -> Any:
-    from HanTa.HanoverTagger import HanoverTagger  # noqa: PLC0415
-
-    return HanoverTagger("morphmodel_en.pgz")
 
 
 @lru_cache(maxsize=100_000)
@@ -166,7 +159,3 @@ def is_russian(word: str) -> bool:
     """Tell whether a word is written in Cyrillic."""
     return bool(_CYRILLIC.search(word))
 
-
-def tag_english(words: list[str]) -> list[str]:
-    """Return one CLAWS5 tag a word (``NN1``, ``AJ0``, ``VVZ``, ...), read in the sentence's context."""
-    return [str(tag) for _, _, tag in _tagger().tag_sent(words)] if words else []

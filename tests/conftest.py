@@ -1,0 +1,148 @@
+"""One real Postgres for the session; a clone of a migrated template for each test."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from kbwiki import db, embedded
+from kbwiki.embedders import Embedder
+from kbwiki.engines import make_engine
+from kbwiki.pipeline import STAGES, Report, run_stages, stage_named
+from kbwiki.stages.stage import Services
+
+ROOT = Path(__file__).parent.parent
+_names = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Cluster]:
+    """An embedded server of this session's own, stopped at its end."""
+    home = tmp_path_factory.mktemp("cluster")
+    cluster = embedded.locate(home)
+    embedded.ensure(cluster, 0)
+    yield cluster
+    embedded.stop(cluster)
+
+
+@pytest.fixture(scope="session")
+def template(cluster: embedded.Cluster) -> str:
+    """The name of a database with a current schema and nothing in it."""
+    database = db.connect(cluster.url())
+    db.migrate(database)
+    database.close()
+    return "kbwiki"
+
+
+@pytest.fixture
+def url(cluster: embedded.Cluster, template: str) -> Iterator[str]:
+    """The URL of a fresh copy of the template, dropped after the test."""
+    name = f"test_{next(_names)}"
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {name} template {template}".encode())
+        yield cluster.url(name)
+        admin.execute(f"drop database {name} with (force)".encode())
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[db.Database]:
+    """A connection to a fresh store."""
+    database = db.connect(url)
+    yield database
+    database.close()
+
+
+class Quiet:
+    """Progress that only keeps the reports."""
+
+    def __init__(self) -> None:
+        self.reports: list[Report] = []
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Nothing to show."""
+
+    def advance(self, item: str, failed: bool) -> None:
+        """Nothing to show."""
+
+    def end(self, report: Report) -> None:
+        """Keep the report."""
+        self.reports.append(report)
+
+
+NO_EMBED = tuple(stage.name for stage in STAGES if stage.name != "embed")
+
+
+class Store:
+    """A store under test: its database, its folder, and a way to run stages on it."""
+
+    def __init__(self, database: db.Database, root: Path) -> None:
+        self.database = database
+        self.root = root
+        self.wiki = root / "wiki"
+
+    def services(self, *paths: Path, jobs: int = 2, today: str = "2026-01-01") -> Services:
+        """Return the services of a run; there is no embedder."""
+        return Services(
+            database=self.database,
+            engine=make_engine("local"),
+            make_embedder=_no_embedder,
+            root=self.root,
+            wiki=self.wiki,
+            jobs=jobs,
+            paths=paths,
+            today=today,
+        )
+
+    def build(
+        self, *paths: Path, names: tuple[str, ...] = NO_EMBED, jobs: int = 2
+    ) -> dict[str, Report]:
+        """Run stages, all but embed by default, and return their reports by name."""
+        stages = [stage_named(name) for name in names]
+        reports = run_stages(stages, self.services(*paths, jobs=jobs), Quiet())
+        return {report.stage: report for report in reports}
+
+    def files(self) -> dict[str, bytes]:
+        """Return the exported files, but for the log, which tells what happened when."""
+        return {
+            path.relative_to(self.wiki).as_posix(): path.read_bytes()
+            for path in sorted(self.wiki.rglob("*"))
+            if path.is_file() and path.name != "log.md"
+        }
+
+
+def _no_embedder() -> Embedder:
+    raise AssertionError("this test embeds nothing")
+
+
+@pytest.fixture
+def store(database: db.Database, tmp_path: Path) -> Store:
+    """A store in an empty folder."""
+    return Store(database, tmp_path)
+
+
+@pytest.fixture
+def make_store(
+    cluster: embedded.Cluster, template: str, tmp_path: Path
+) -> Iterator[Callable[[], Store]]:
+    """A maker of independent stores over one folder of notes; each exports to a wiki of its own."""
+    made: list[tuple[str, Store]] = []
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+
+        def make() -> Store:
+            name = f"test_{next(_names)}"
+            admin.execute(f"create database {name} template {template}".encode())
+            store = Store(db.connect(cluster.url(name)), tmp_path)
+            store.wiki = tmp_path / f"wiki_{name}"
+            made.append((name, store))
+            return store
+
+        yield make
+        for name, store in made:
+            store.database.close()
+            admin.execute(f"drop database {name} with (force)".encode())
+
+
+def pytest_report_header() -> str:
+    """Say which server the tests run on."""
+    return f"embedded Postgres: {embedded.binary('postgres')}"
