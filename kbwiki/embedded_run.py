@@ -26,6 +26,7 @@ _OPTIONS = {
     "port": str(PORT),
     "max_connections": "100",
     "shared_buffers": "128MB",
+    "min_wal_size": "32MB",
     "max_wal_size": "512MB",
     "jit": "off",
     # A parallel HNSW build takes maintenance_work_mem from /dev/shm: 64 MB in a container.

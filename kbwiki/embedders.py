@@ -205,12 +205,16 @@ class SentenceTransformers:
         self._source = source
         self._is_local = os.path.exists(source)
         self._lock = threading.Lock()
-        self.name = f"st:{_folder_name(Path(source)) if self._is_local else source}"
         if not find_spec("sentence_transformers"):
             raise ConfigError(
-                f"{self.name}: the package sentence-transformers is not installed.",
+                f"{source}: the package sentence-transformers is not installed.",
                 'Run: pip install "kbwiki[st]"',
             )
+        try:
+            name = _folder_name(Path(source).resolve()) if self._is_local else source
+        except OSError as error:
+            raise ConfigError(f"{source}: it cannot be read: {error.strerror}.") from error
+        self.name = f"st:{name}"
 
     @cached_property
     def dim(self) -> int:
@@ -315,14 +319,15 @@ def _folder_name(folder: Path) -> str:
     take seconds.
     """
     digest = hashlib.sha256()
-    files = sorted(path for path in folder.resolve().rglob("*") if path.is_file())
-    for path in files:
-        size = path.stat().st_size
-        digest.update(f"{path.relative_to(folder.resolve()).as_posix()} {size}\n".encode())
-        with path.open("rb") as file:
-            file.seek(max(0, size - _TAIL))
-            digest.update(file.read())
-    return f"{folder.resolve().name}@{digest.hexdigest()[:8]}"
+    # A model has no deeper folders; another folder, given by mistake, may be a whole disk.
+    for path in sorted([*folder.glob("*"), *folder.glob("*/*")]):
+        if path.is_file():
+            size = path.stat().st_size
+            digest.update(f"{path.relative_to(folder).as_posix()} {size}\n".encode())
+            with path.open("rb") as file:
+                file.seek(max(0, size - _TAIL))
+                digest.update(file.read())
+    return f"{folder.name}@{digest.hexdigest()[:8]}"
 
 
 def _encodable(text: str) -> str:

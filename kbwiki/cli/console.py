@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from kbwiki.pipeline import Report
 
 out = Console(soft_wrap=True, highlight=False)
@@ -53,14 +54,7 @@ class Screen:
         self.total = 0
         self.n_failed = 0
         if err.is_terminal and not as_json:
-            self.live = Progress(
-                TextColumn("{task.description:15}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=err,
-                transient=True,
-            )
+            self.live = _bars()
             self.live.start()
 
     def begin(self, stage: str, total: int | None) -> None:
@@ -110,6 +104,19 @@ class Screen:
         """Give the terminal back."""
         if self.live:
             self.live.stop()
+
+
+def _bars() -> "Progress":
+    from rich import progress
+
+    return progress.Progress(
+        progress.TextColumn("{task.description:15}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        progress.TimeRemainingColumn(),
+        console=err,
+        transient=True,
+    )
 
 
 def size(n_bytes: int) -> str:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbwiki.config import HOME_NAME, Settings, find_home, load_settings
 from kbwiki.errors import DatabaseError, NotFoundError
 
 if TYPE_CHECKING:
+    from kbwiki.config import Settings
     from kbwiki.db import Database
-    from kbwiki.embedders import Embedder
+    from kbwiki.embedders import Embedder, Notice
 
 _ATTACH_TRIES = 5
 
@@ -21,7 +21,7 @@ _ATTACH_TRIES = 5
 class Place:
     """Where a knowledge base lies, and the settings in force; ``home`` is its ``.kbwiki``."""
 
-    settings: Settings
+    settings: "Settings"
     root: Path
     home: Path
 
@@ -36,6 +36,8 @@ def find_place(db: str | None = None, create: bool = False) -> Place:
 
     Raises NotFoundError where there is none and no database is given.
     """
+    from kbwiki.config import HOME_NAME, find_home, load_settings
+
     settings = load_settings(database_url=db)
     here = Path.cwd()
     home = find_home(here)
@@ -101,7 +103,3 @@ def open_embedder(place: Place, notice: "Notice") -> "Embedder":
     return make_embedder(
         place.settings.embedder, place.settings.cache_dir, place.settings.jobs or None, notice
     )
-
-
-if TYPE_CHECKING:
-    from kbwiki.embedders import Notice

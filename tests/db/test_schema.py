@@ -90,7 +90,9 @@ def test_every_named_query_is_used() -> None:
 
 
 def test_no_sql_stands_in_python_files() -> None:
-    pattern = re.compile(r"\b(select .+ from|insert into|delete from|update \w+ set)\b", re.IGNORECASE)
+    pattern = re.compile(
+        r"\b(select .+ from|insert into|delete from|update \w+ set)\b", re.IGNORECASE
+    )
     found = [
         f"{path.relative_to(ROOT)}: {match.group()}"
         for path in PACKAGE.rglob("*.py")
@@ -106,4 +108,9 @@ def test_a_nul_byte_is_dropped_before_it_reaches_the_server(database: db.Databas
 
 
 def test_sql_files_are_where_a_wheel_looks_for_them(tmp_path: Path) -> None:
-    assert {p.name for p in db.sql_dir().iterdir()} >= {"migrations", "functions", "seed", "queries"}
+    assert {p.name for p in db.sql_dir().iterdir()} >= {
+        "migrations",
+        "functions",
+        "seed",
+        "queries",
+    }

@@ -48,6 +48,27 @@ def new(tmp_path: Path) -> Iterator[New]:
         end(cluster)
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the data of a cluster that was made and stopped."""
+    cluster = locate(tmp_path_factory.mktemp("made") / ".kbwiki")
+    ensure(cluster, IDLE_MINUTES)
+    stop(cluster)
+    return cluster.data
+
+
+@pytest.fixture
+def ready(new: New, made: Path) -> New:
+    """Return a maker of clusters that were made already: a copy takes less than initdb."""
+
+    def make(home: Path | str = ".kbwiki", **options: object) -> Cluster:
+        cluster = new(home, **options)
+        shutil.copytree(made, cluster.data)
+        return cluster
+
+    return make
+
+
 @pytest.fixture
 def public() -> Iterator[Path]:
     """Return a folder that every account may enter, unlike pytest's own."""
@@ -164,8 +185,8 @@ def test_nobody_else_can_read_the_cluster_or_reach_its_server(new: New) -> None:
     assert ask(url, "show listen_addresses") == ""
 
 
-def test_an_ended_server_starts_with_what_was_in_it(new: New) -> None:
-    cluster = new()
+def test_an_ended_server_starts_with_what_was_in_it(ready: New) -> None:
+    cluster = ready()
     do(ensure(cluster, IDLE_MINUTES), "create table kept as select 42 as n")
     assert stop(cluster)
     assert ask(ensure(cluster, IDLE_MINUTES), "select n from kept") == 42
@@ -197,16 +218,16 @@ def test_the_environment_does_not_matter(new: New, monkeypatch: pytest.MonkeyPat
     assert stop(cluster)
 
 
-def test_a_missing_database_is_made_again(new: New) -> None:
-    cluster = new()
+def test_a_missing_database_is_made_again(ready: New) -> None:
+    cluster = ready()
     url = ensure(cluster, IDLE_MINUTES)
     embedded.run_tool(cluster, "dropdb", "kbwiki")
     assert ensure(cluster, IDLE_MINUTES) == url
     assert ask(url, "select 1") == 1
 
 
-def test_a_dump_comes_back(new: New, tmp_path: Path) -> None:
-    cluster = new()
+def test_a_dump_comes_back(ready: New, tmp_path: Path) -> None:
+    cluster = ready()
     url = ensure(cluster, IDLE_MINUTES)
     do(url, "create table note as select 'Память'::text as words")
     dump = tmp_path / "a dump"
@@ -232,8 +253,8 @@ def test_six_processes_share_one_server(new: New) -> None:
     assert ask(cluster.url(), "select 1") == 1
 
 
-def test_a_killed_postmaster_is_replaced_and_nothing_is_lost(new: New) -> None:
-    cluster = new()
+def test_a_killed_postmaster_is_replaced_and_nothing_is_lost(ready: New) -> None:
+    cluster = ready()
     url = ensure(cluster, IDLE_MINUTES)
     do(url, "create table kept as select 42 as n")
     client = psycopg.connect(url)
@@ -268,8 +289,8 @@ def test_a_killed_starter_leaves_nothing_that_hinders(new: New, moment: str) -> 
     until(lambda: len(watchers_of(cluster)) == 1)
 
 
-def test_stale_files_with_the_pid_of_another_process_do_not_hinder(new: New) -> None:
-    cluster = new()
+def test_stale_files_with_the_pid_of_another_process_do_not_hinder(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     stop(cluster)
     note = f"{os.getpid()}\n{cluster.data}\n1\n5432\n{cluster.socket_dir}\n\n1 1\nready\n"
@@ -281,8 +302,8 @@ def test_stale_files_with_the_pid_of_another_process_do_not_hinder(new: New) -> 
     assert ask(ensure(cluster, IDLE_MINUTES), "select 1") == 1
 
 
-def test_a_server_whose_socket_was_deleted_is_replaced(new: New) -> None:
-    cluster = new()
+def test_a_server_whose_socket_was_deleted_is_replaced(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     before = pid_of(cluster)
     shutil.rmtree(cluster.socket_dir)
@@ -293,8 +314,8 @@ def test_a_server_whose_socket_was_deleted_is_replaced(new: New) -> None:
 # --- the watcher ------------------------------------------------------------------------------
 
 
-def test_an_idle_server_is_stopped_and_comes_back(new: New) -> None:
-    cluster = new()
+def test_an_idle_server_is_stopped_and_comes_back(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, 0.01)
     pid = pid_of(cluster)
     until(lambda: not is_running(pid))
@@ -304,24 +325,24 @@ def test_an_idle_server_is_stopped_and_comes_back(new: New) -> None:
     assert len(watchers_of(cluster)) == 1
 
 
-def test_a_connected_client_keeps_the_server(new: New) -> None:
-    cluster = new()
+def test_a_connected_client_keeps_the_server(ready: New) -> None:
+    cluster = ready()
     with psycopg.connect(ensure(cluster, 0.01)):
         pid = pid_of(cluster)
         stays(lambda: is_running(pid), for_s=2.5)
     until(lambda: not is_running(pid))
 
 
-def test_short_clients_keep_the_server(new: New) -> None:
-    cluster = new()
+def test_short_clients_keep_the_server(ready: New) -> None:
+    cluster = ready()
     url = ensure(cluster, 0.02)
     pid = pid_of(cluster)
     stays(lambda: ask(url, "select 1") and is_running(pid), for_s=3.0)
     until(lambda: not is_running(pid))
 
 
-def test_the_idle_time_can_be_changed_while_the_server_runs(new: New) -> None:
-    cluster = new()
+def test_the_idle_time_can_be_changed_while_the_server_runs(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, 0)
     pid = pid_of(cluster)
     stays(lambda: is_running(pid), for_s=1.0)
@@ -329,8 +350,8 @@ def test_the_idle_time_can_be_changed_while_the_server_runs(new: New) -> None:
     until(lambda: not is_running(pid))
 
 
-def test_a_killed_watcher_is_replaced(new: New) -> None:
-    cluster = new()
+def test_a_killed_watcher_is_replaced(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     until(lambda: len(watchers_of(cluster)) == 1)
     [before] = watchers_of(cluster)
@@ -341,8 +362,8 @@ def test_a_killed_watcher_is_replaced(new: New) -> None:
     assert before not in watchers_of(cluster)
 
 
-def test_the_watcher_has_no_terminal_and_no_open_files_of_ours(new: New) -> None:
-    cluster = new()
+def test_the_watcher_has_no_terminal_and_no_open_files_of_ours(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     until(lambda: len(watchers_of(cluster)) == 1)
     [pid] = watchers_of(cluster)
@@ -353,8 +374,8 @@ def test_the_watcher_has_no_terminal_and_no_open_files_of_ours(new: New) -> None
 
 
 @pytest.mark.parametrize("home", [".kbwiki", "д" * 50])
-def test_the_server_of_a_deleted_folder_ends(new: New, home: str) -> None:
-    cluster = new(home)
+def test_the_server_of_a_deleted_folder_ends(ready: New, home: str) -> None:
+    cluster = ready(home)
     ensure(cluster, 0)
     pid = pid_of(cluster)
     until(lambda: len(watchers_of(cluster)) == 1)
@@ -365,8 +386,8 @@ def test_the_server_of_a_deleted_folder_ends(new: New, home: str) -> None:
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_folder_deleted_and_made_anew_has_a_server_of_its_own(new: New, watched: bool) -> None:
-    cluster = new()
+def test_a_folder_deleted_and_made_anew_has_a_server_of_its_own(ready: New, watched: bool) -> None:
+    cluster = ready()
     url = ensure(cluster, IDLE_MINUTES)
     before = pid_of(cluster)
     until(lambda: len(watchers_of(cluster)) == 1)
@@ -383,8 +404,8 @@ def test_a_folder_deleted_and_made_anew_has_a_server_of_its_own(new: New, watche
 # --- what is refused --------------------------------------------------------------------------
 
 
-def test_a_socket_folder_that_others_can_enter_is_refused(new: New) -> None:
-    cluster = new()
+def test_a_socket_folder_that_others_can_enter_is_refused(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     cluster.socket_dir.chmod(0o755)
     with pytest.raises(DatabaseError, match="not private"):
@@ -416,8 +437,8 @@ def test_a_socket_folder_of_somebody_else_is_refused(new: New) -> None:
     assert not cluster.data.exists()
 
 
-def test_a_cluster_of_another_postgres_is_refused(new: New) -> None:
-    cluster = new()
+def test_a_cluster_of_another_postgres_is_refused(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     stop(cluster)
     (cluster.data / "PG_VERSION").write_text("15\n")
@@ -448,8 +469,8 @@ def test_a_failed_initdb_says_why_and_leaves_nothing(new: New) -> None:
     assert ask(ensure(cluster, IDLE_MINUTES), "select 1") == 1
 
 
-def test_a_server_that_cannot_start_says_why(new: New) -> None:
-    cluster = new()
+def test_a_server_that_cannot_start_says_why(ready: New) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     stop(cluster)
     with (cluster.data / "postgresql.auto.conf").open("a") as file:
@@ -458,8 +479,8 @@ def test_a_server_that_cannot_start_says_why(new: New) -> None:
         ensure(cluster, IDLE_MINUTES)
 
 
-def test_a_server_that_a_person_started_by_hand_is_left_alone(new: New, tmp_path: Path) -> None:
-    cluster = new()
+def test_a_server_that_a_person_started_by_hand_is_left_alone(ready: New, tmp_path: Path) -> None:
+    cluster = ready()
     ensure(cluster, IDLE_MINUTES)
     stop(cluster)
     programs = embedded_run.find_programs(None)
@@ -479,11 +500,11 @@ def test_a_server_that_a_person_started_by_hand_is_left_alone(new: New, tmp_path
     assert ask(ensure(cluster, IDLE_MINUTES), "select 1") == 1
 
 
-def test_a_moved_store_keeps_its_server_reachable(new: New, tmp_path: Path) -> None:
-    cluster = new("before/.kbwiki")
+def test_a_moved_store_keeps_its_server_reachable(ready: New, tmp_path: Path) -> None:
+    cluster = ready("before/.kbwiki")
     do(ensure(cluster, IDLE_MINUTES), "create table kept as select 42 as n")
     (tmp_path / "before").rename(tmp_path / "after")
-    moved = new("after/.kbwiki")
+    moved = ready("after/.kbwiki")
     assert ask(ensure(moved, IDLE_MINUTES), "select n from kept") == 42
     assert stop(moved) or not status(moved).running
     assert ask(ensure(moved, IDLE_MINUTES), "select n from kept") == 42

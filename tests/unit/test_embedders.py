@@ -39,8 +39,8 @@ ODD = {
     "the mark of a space": "▁▁",
     "emoji": "👩‍👩‍👧 🏳️‍🌈",
     "combining marks": "e\u0301\u0308\u0301",
-    "no spaces": "深層学習" * 300,
-    "one long word": "ab0" * 5000,
+    "no spaces": "深層学習" * 100,
+    "one long word": "ab0" * 400,
     "unknown letters": "𓀀𓀁𓀂",
 }
 
@@ -129,10 +129,10 @@ def test_threads_share_an_embedder(cache_dir: Path, embedder: Embedder) -> None:
     assert set(results) == {embedder.embed(TEXTS, "query").tobytes()}
 
 
-def test_the_end_of_a_long_text_counts(either: Embedder) -> None:
-    body = "A graph consists of vertices and edges. " * 100
-    plain, with_tail = either.embed([body, body + "Кошка спит. " * 100], "passage")
-    tail = either.embed(["Кошка спит. " * 100], "passage")[0]
+def test_the_end_of_a_long_text_counts(embedder: Embedder) -> None:
+    body = "A graph consists of vertices and edges. " * 60
+    tail = "Кошка спит. " * 60
+    plain, with_tail, tail = embedder.embed([body, body + tail, tail], "passage")
     assert with_tail @ tail > plain @ tail + 0.01
 
 
@@ -203,17 +203,25 @@ def _flip(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "meta.json"])
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _replace(path: Path) -> None:
+    path.write_text("[]")
+
+
 @pytest.mark.parametrize(
-    "damage",
+    ("name", "damage"),
     [
-        _cut,
-        _flip,
-        Path.unlink,
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_text("[]"),
+        ("model.onnx", _cut),
+        ("model.onnx", _flip),
+        ("model.onnx", _empty),
+        ("model.onnx", Path.unlink),
+        ("meta.json", _cut),
+        ("meta.json", _replace),
+        ("meta.json", Path.unlink),
     ],
-    ids=["cut", "flipped", "missing", "empty", "other"],
 )
 def test_a_damaged_cache_is_built_anew(
     weights: Weights, tmp_path: Path, name: str, damage: Callable[[Path], None]

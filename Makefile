@@ -1,0 +1,56 @@
+# Every target sets up what it needs in .venv; nothing is installed elsewhere.
+PYTHON ?= python3
+PY := .venv/bin/python
+BENCH ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PYTHONUTF8 := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint type test test-st bench demo clean
+
+help:  ## Show this list.
+	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+
+.venv/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "$(PYTHON) is older than 3.11: make PYTHON=python3.11 ..." >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	@touch .venv/.made
+
+.venv/.core: pyproject.toml | .venv/.made
+	$(PY) -m pip install --quiet --editable .
+	@touch .venv/.core
+
+.venv/.dev: pyproject.toml | .venv/.core
+	$(PY) -m pip install --quiet --editable '.[dev]'
+	@touch .venv/.dev
+
+.venv/.st: pyproject.toml | .venv/.dev
+	$(PY) -m pip install --quiet --editable '.[st,dev]'
+	@touch .venv/.st
+
+setup: .venv/.dev  ## Install kbwiki and what its tests need.
+
+lint: .venv/.dev  ## Check style.
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+type: .venv/.dev  ## Check types.
+	$(PY) -m mypy
+
+test: .venv/.dev  ## Run the tests.
+	$(PY) -m pytest -q
+
+test-st: .venv/.st  ## Install sentence-transformers and run its tests.
+	$(PY) -m pytest -q tests/st
+
+bench: .venv/.dev  ## Measure speed; BENCH=DIR names a folder of data sets.
+	$(PY) tests/bench/bench.py $(if $(BENCH),"$(BENCH)")
+
+demo: .venv/.core  ## Compile corpus/ into wiki/.
+	$(PY) -m kbwiki build corpus
+	@echo 'Open wiki/index.md, or the folder wiki/ in Obsidian. Ask: .venv/bin/kbwiki query "..."'
+
+clean:  ## Remove the store, caches and .venv.
+	-$(PY) -m kbwiki db stop
+	rm -rf .venv .kbwiki .pytest_cache .mypy_cache .ruff_cache build dist
