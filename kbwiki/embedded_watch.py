@@ -43,7 +43,7 @@ def _watch(cluster: Cluster, pid: int, known: os.stat_result) -> None:
         return _forget(cluster, pid)
     if not embedded.is_trusted(cluster):
         return None
-    with Wire(cluster.socket_dir, "postgres", watcher=True) as wire:
+    with Wire(cluster.socket_dir, "postgres") as wire:
         n_seen, used_at = -1, time.monotonic()
         while not wire.is_over(_tick_s(idle_s := _idle_s(cluster))):
             if not _is_there(cluster, known):

@@ -15,10 +15,11 @@ PORT = 5432  # a part of the socket's name; nothing listens on TCP
 
 State = Literal["up", "missing", "busy", "down"]
 
-_WATCHER = "kbwiki watcher"
+# Sessions of this name come to look, not to work: no client is counted for them.
+_NAME = "kbwiki embedded"
 _ACTIVITY = f"""
 select (select count(*) from pg_stat_activity where backend_type = 'client backend'
-          and pid <> pg_backend_pid() and application_name <> '{_WATCHER}'),
+          and application_name <> '{_NAME}'),
        (select sum(sessions) from pg_stat_database),
        extract(epoch from clock_timestamp() - pg_postmaster_start_time())
 """
@@ -55,14 +56,15 @@ class RefusedError(Exception):
 class Wire:
     """A session of the superuser; ``version`` is the server's, such as ``18.6``."""
 
-    def __init__(self, socket_dir: Path, database: str, *, watcher: bool = False) -> None:
+    def __init__(self, socket_dir: Path, database: str) -> None:
         self.version = ""
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(5.0)
         try:
             self._socket.connect(os.fspath(socket_dir / f".s.PGSQL.{PORT}"))
             self._reader = self._socket.makefile("rb")
-            self._greet(database, _WATCHER if watcher else "kbwiki")
+            self._greet(database)
+            self._socket.settimeout(60.0)  # on a slow disk it takes seconds to make a database
         except BaseException:
             self.close()
             raise
@@ -82,9 +84,9 @@ class Wire:
         self._socket.close()
 
     def activity(self) -> tuple[int, int, float]:
-        """Count the other clients, and the sessions since the statistics began; uptime in s.
+        """Count the clients, and the sessions since the statistics began; uptime in seconds.
 
-        The count leaves the watcher out. A session is counted when it ends, at the latest.
+        A session is among the latter when it ends, at the latest; ours are too.
         """
         [[n_clients, n_sessions, uptime_s]] = self.query(_ACTIVITY)
         return int(n_clients or 0), int(n_sessions or 0), float(uptime_s or 0)
@@ -107,8 +109,8 @@ class Wire:
         finally:
             self._socket.settimeout(timeout)
 
-    def _greet(self, database: str, application: str) -> None:
-        words = {"user": "postgres", "database": database, "application_name": application}
+    def _greet(self, database: str) -> None:
+        words = {"user": "postgres", "database": database, "application_name": _NAME}
         pairs = b"".join(f"{name}\0{value}\0".encode() for name, value in words.items())
         self._send(b"", struct.pack("!I", 3 << 16) + pairs + b"\0")
         for kind, body in self._until_ready():

@@ -484,7 +484,9 @@ def test_a_server_that_a_person_started_by_hand_is_left_alone(ready: New, tmp_pa
     ensure(cluster, IDLE_MINUTES)
     stop(cluster)
     programs = embedded_run.find_programs(None)
-    account, programs = embedded_run.find_account(cluster.home, programs, user_namespace=True)
+    account, programs = embedded_run.find_account(
+        cluster.home, cluster.data, programs, user_namespace=True
+    )
     argv = [*account.prefix, str(programs / "postgres"), "-D", ".", "-k", str(tmp_path)]
     with (tmp_path / "log").open("wb") as log:
         byhand = subprocess.Popen([*argv, "-h", ""], cwd=cluster.data, stderr=log)
@@ -500,11 +502,11 @@ def test_a_server_that_a_person_started_by_hand_is_left_alone(ready: New, tmp_pa
     assert ask(ensure(cluster, IDLE_MINUTES), "select 1") == 1
 
 
-def test_a_moved_store_keeps_its_server_reachable(ready: New, tmp_path: Path) -> None:
+def test_a_moved_store_keeps_its_server_reachable(new: New, ready: New, tmp_path: Path) -> None:
     cluster = ready("before/.kbwiki")
     do(ensure(cluster, IDLE_MINUTES), "create table kept as select 42 as n")
     (tmp_path / "before").rename(tmp_path / "after")
-    moved = ready("after/.kbwiki")
+    moved = new("after/.kbwiki")
     assert ask(ensure(moved, IDLE_MINUTES), "select n from kept") == 42
     assert stop(moved) or not status(moved).running
     assert ask(ensure(moved, IDLE_MINUTES), "select n from kept") == 42
@@ -627,6 +629,10 @@ def test_a_plain_user_can_do_it_all(public: Path) -> None:
         code = f"{ENSURE}\nprint(embedded.stop(embedded.locate(Path(sys.argv[1]))))"
         last = run_as(user, [python, "-c", code, *argv[3:]], public)
         assert last.stdout.endswith("True\n"), last.stderr
+        # Root may start it, and does not take it away.
+        assert ask(ensure(cluster, IDLE_MINUTES), "select 1") == 1
+        assert {p.stat().st_uid for p in (cluster.data, cluster.socket_dir)} == {user.pw_uid}
+        assert run_as(user, argv, public).returncode == 0
     finally:
         end(cluster)
 
