@@ -125,8 +125,7 @@ class _Graph:
         parts = [self.apply("Reshape", part, by_head) for part in self.split(y, thirds, 3)]
         q, v = (self.apply("Transpose", part, perm=[0, 2, 1, 3]) for part in parts[::2])
         k = self.apply("Transpose", parts[1], perm=[0, 2, 3, 1])
-        root = self.number("root", (hidden // heads) ** -0.5)
-        y = self.apply("Softmax", self.apply("Mul", self.apply("MatMul", q, k), root), axis=-1)
+        y = self.apply("Softmax", self.apply("MatMul", q, k), axis=-1)
         y = self.apply("Transpose", self.apply("MatMul", y, v), perm=[0, 2, 1, 3])
         y = self.apply("Reshape", y, self.integers("joined", 0, 0, hidden))
         bias = self.weights.floats(layer + "ao.b", hidden)
@@ -138,10 +137,12 @@ class _Graph:
 
         hidden = self.shape.hidden
         x, scale = self.even(x, norm)
-        matrices = [self.weights.matrix(f"{layer}{part}.w", hidden, hidden) for part in "qkv"]
+        parts = [self.weights.matrix(f"{layer}{part}.w", hidden, hidden) for part in "qkv"]
         biases = [self.weights.floats(f"{layer}{part}.b", hidden) for part in "qkv"]
-        matrix = np.concatenate(matrices) * scale
-        return self.linear(x, layer + "qkv", matrix, np.concatenate(biases))
+        # What attention divides by: here it takes no step of its own.
+        root = np.float32((hidden // self.shape.heads) ** 0.5)
+        parts[0], biases[0] = parts[0] / root, biases[0] / root
+        return self.linear(x, layer + "qkv", np.concatenate(parts) * scale, np.concatenate(biases))
 
     def feed_forward(self, x: str, layer: str) -> str:
         hidden, inner = self.shape.hidden, self.shape.inner

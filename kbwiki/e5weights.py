@@ -120,14 +120,15 @@ class Weights:
         count = math.prod(shape)
         return np.frombuffer(self._tensor(name, _FLOATS, count, 4 * count), "<f4").reshape(shape)
 
-    def pieces(self) -> list[tuple[str, float]]:
-        """Return the tokenizer's pieces and their log probabilities, in the order of their ids."""
-        n = len(self._scores) // 4
-        ends = struct.unpack(f"<{n + 1}I", self._ends)
-        scores = struct.unpack(f"<{n}f", self._scores)
+    def pieces(self) -> list[str]:
+        """Return the tokenizer's pieces in the order of their ids."""
+        ends = struct.unpack(f"<{len(self._ends) // 4}I", self._ends)
         blob = bytes(self._pieces)
-        texts = [blob[a:b].decode("utf-8", "replace") for a, b in pairwise(ends)]
-        return list(zip(texts, scores, strict=True))
+        return [blob[start:end].decode("utf-8", "replace") for start, end in pairwise(ends)]
+
+    def scores(self) -> tuple[float, ...]:
+        """Return the logarithms of the pieces' probabilities."""
+        return struct.unpack(f"<{len(self._scores) // 4}f", self._scores)
 
     def characters(self) -> dict[int, str]:
         """Return what single characters become before a text is split (SentencePiece nmt_nfkc)."""
@@ -188,13 +189,13 @@ class Tokenizer:
 
     def __init__(self, weights: Weights) -> None:
         pieces = weights.pieces()
-        self._ids = {piece: i for i, (piece, _) in enumerate(pieces)}
-        self._scores = [score for _, score in pieces]
-        self._longest = max(map(len, self._ids))
+        self._ids = dict(zip(pieces, range(len(pieces)), strict=True))
+        self._scores = weights.scores()
+        self._longest = max(map(len, pieces))
         self._unknown = weights.unknown
         self._unknown_score = min(self._scores) - 10.0
         for mark in (*weights.marks, weights.unknown):
-            self._ids.pop(pieces[mark][0], None)
+            self._ids.pop(pieces[mark], None)
         self._characters = weights.characters()
         self._remember = lru_cache(_REMEMBERED_WORDS)(self._split)
 

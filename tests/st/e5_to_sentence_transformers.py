@@ -48,18 +48,19 @@ def write_folder(weights: Weights, folder: Path, prompts: dict[str, str]) -> Non
 def make_tokenizer(weights: Weights) -> Tokenizer:
     """Build the model's tokenizer out of its pieces."""
     pieces = weights.pieces()
-    tokenizer = Tokenizer(models.Unigram(pieces, unk_id=weights.unknown))
+    scored = list(zip(pieces, weights.scores(), strict=True))
+    tokenizer = Tokenizer(models.Unigram(scored, unk_id=weights.unknown))
     tokenizer.normalizer = normalizers.Sequence(
         [normalizers.Nmt(), normalizers.NFKC(), normalizers.Replace(Regex(" {2,}"), " ")]
     )
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always", split=True)
-    marks = [(pieces[mark][0], mark) for mark in (weights.begin, weights.end)]
+    marks = [(pieces[mark], mark) for mark in (weights.begin, weights.end)]
     begin, end = (name for name, _ in marks)
     tokenizer.post_processor = processors.TemplateProcessing(
         single=f"{begin} $A {end}", special_tokens=marks
     )
     special = (*weights.marks, weights.unknown)
-    tokenizer.add_special_tokens([AddedToken(pieces[mark][0], special=True) for mark in special])
+    tokenizer.add_special_tokens([AddedToken(pieces[mark], special=True) for mark in special])
     return tokenizer
 
 
