@@ -33,7 +33,8 @@ _LIMIT = 63
 
 Where x86 lacks VNNI, onnxruntime multiplies by an instruction that adds two products in 16 bits
 and saturates: 2 * 255 * 127 does not fit, 2 * 255 * 63 does. So every processor has the same sums.
-With 8 bits, vectors of a Haswell and of a Zen 4 differed by 0.003 (cosine), with 7 by 0.0002.
+With 8 bits, vectors of a Zen 4 and of an emulated Haswell differed by 0.003 (cosine), with 7 by
+0.0002.
 """
 
 _FLOOR = 0.25

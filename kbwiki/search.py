@@ -10,16 +10,19 @@ MAX_QUESTION = 2000
 """Characters of a question; a longer one is cut, since a passage holds no more."""
 
 
-def search(database: Database, question: str, k: int, embedder: Embedder | None) -> list[Hit]:
-    """Return at most ``k`` passages, best first; without an embedder by words alone.
-
-    Raises InputError for a question without a word in it.
-    """
+def clean_question(question: str) -> str:
+    """Return a question on one line, cut to length; raise InputError if no word is in it."""
     question = clean_line(question)[:MAX_QUESTION]
     if not any(c.isalnum() for c in question):
-        raise InputError(
-            "query: the question is empty.", 'Ask in words: kbwiki query "what is ...".'
-        )
+        raise InputError("query: the question is empty.", 'Ask in words: kbwiki query "what is ...".')
+    return question
+
+
+def search(database: Database, question: str, k: int, embedder: Embedder | None) -> list[Hit]:
+    """Return at most ``k`` passages for a question of ``clean_question``, best first.
+
+    Without an embedder it goes by words alone.
+    """
     vector = None
     if embedder is not None:
         vector = "[" + ",".join(f"{x:.7g}" for x in embedder.embed([question], "query")[0]) + "]"

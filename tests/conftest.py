@@ -6,6 +6,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+
 from kbwiki import db, embedded
 from kbwiki.embedders import Embedder
 from kbwiki.engines import make_engine

@@ -1,5 +1,6 @@
 """Commands that read: status, query, show, list, graph."""
 
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -11,10 +12,12 @@ from kbwiki.cli.run import make_services
 from kbwiki.cli.store import find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.errors import NotFoundError
-from kbwiki.search import search, usable_embedder
+from kbwiki.search import clean_question, search, usable_embedder
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
+from kbwiki.stages.write import written_as
 from kbwiki.text.normal import canonical_key
+from kbwiki.text.words import lemma_key
 
 
 def show_status(db: str | None, as_json: bool) -> None:
@@ -46,14 +49,9 @@ def show_status(db: str | None, as_json: bool) -> None:
 
 
 def _stale(services: Services) -> dict[str, int]:
-    from kbwiki.stages import link, resolve, write
-
     params = {
         "engine": services.engine.name,
-        "lang": services.lang,
-        "write": write.VERSION,
-        "resolve": resolve.VERSION,
-        "link": link.VERSION,
+        "written_as": written_as(services),
         "model": services.embedder().name,
     }
     [row] = services.database.dicts("count_stale", params)
@@ -62,6 +60,7 @@ def _stale(services: Services) -> dict[str, int]:
 
 def show_hits(question: str, k: int, db: str | None, as_json: bool) -> None:
     """Print the best passages; exit with 4 where nothing was found."""
+    question = clean_question(question)
     place = find_place(db)
     with open_database(place) as database:
         embedder = open_embedder(place, notice)
@@ -104,9 +103,16 @@ def _bold(snippet: str) -> str:
 
 def _find(database: Database, name: str) -> dict[str, Any]:
     slug = name.removeprefix("concepts/").removesuffix(".md")
-    found = database.dicts("find_page", {"slug": slug, "key": canonical_key(name)})
+    keys = [canonical_key(name)]
+    found = database.dicts("find_page", {"slug": slug, "keys": keys})
     if not found:
-        raise NotFoundError(f"{name}: no page has this slug, title or alias.", "See `kbwiki list`.")
+        aliases = [row["key"] for row in database.dicts("list_alias_keys")]
+        keys = [key for key in aliases if lemma_key(key) == lemma_key(name)]
+        found = database.dicts("find_page", {"slug": "", "keys": keys})
+    if not found:
+        near = ", ".join(get_close_matches(canonical_key(name), aliases, n=3))
+        hint = f"Did you mean: {near}?" if near else "See `kbwiki list`."
+        raise NotFoundError(f"{name}: no page has this slug, title or alias.", hint)
     return found[0]
 
 

@@ -5,6 +5,7 @@ the whole corpus.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from kbwiki.text.chunks import page_of
 from kbwiki.text.lexicon import AGENT_VERBS, ANAPHORA, HEADING_STOP, KIND_HEADS, PARTITIVES
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.text.terms import Term, is_generic, terms
-from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, sentences
+from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, mask_math, sentences
 
 _PROSE = {"paragraph", "item", "quote"}
 _MAX_NAME_WORDS = 6
@@ -52,32 +53,50 @@ class _Draft:
     definition: tuple[int, int] | None = None
 
 
+@dataclass(slots=True)
+class _Reading:
+    """A source while it is read; ``text`` is its text without formulas, offset by offset."""
+
+    document: Document
+    text: str
+    drafts: dict[str, _Draft] = field(default_factory=lambda: defaultdict(_Draft))
+    claims: list[Claim] = field(default_factory=list)
+    heading: str = ""
+    code_starts: list[int] = field(default_factory=list)
+    code_ends: list[int] = field(default_factory=list)
+
+    def is_code(self, term: Term) -> bool:
+        """Tell whether a term touches words that are set as code."""
+        at = bisect_left(self.code_starts, term.end) - 1
+        return at >= 0 and self.code_ends[at] > term.start
+
+
 def read_source(document: Document) -> Extraction:
     """Return what the grammar finds in a source: claims in order, candidates by key."""
-    lang = lang_of(document.text)
-    drafts: dict[str, _Draft] = defaultdict(_Draft)
-    claims: list[Claim] = []
-    heading = ""
+    reading = _Reading(document, mask_math(document))
+    for mark in document.marks:
+        if mark.kind == "code":
+            reading.code_starts.append(mark.start)
+            reading.code_ends.append(mark.end)
     title = document.title
     if title:
-        _sign(drafts, title, "title")
+        _sign(reading.drafts, title, "title")
     for author in document.authors:
-        _sign(drafts, author, "author", kind="person")
+        _sign(reading.drafts, author, "author", kind="person")
     for block in document.blocks:
-        text = document.text[block.start : block.end]
         if block.kind == "heading":
-            heading = clean_line(text)
-            if canonical_key(heading) not in HEADING_STOP and heading != title:
-                _sign(drafts, heading, "heading")
+            reading.heading = clean_line(document.text[block.start : block.end])
+            if canonical_key(reading.heading) not in HEADING_STOP and reading.heading != title:
+                _sign(reading.drafts, reading.heading, "heading")
         elif block.kind in _PROSE:
-            _read_block(document, block, heading, drafts, claims)
-    _read_marks(document, drafts)
+            _read_block(reading, block)
+    _read_marks(document, reading.drafts)
     return Extraction(
         title=title,
-        lang=lang,
-        summary=_summary(claims),
-        candidates=tuple(_finish(key, draft) for key, draft in sorted(drafts.items())),
-        claims=tuple(claims),
+        lang=lang_of(document.text),
+        summary=_summary(reading.claims),
+        candidates=tuple(_finish(key, draft) for key, draft in sorted(reading.drafts.items())),
+        claims=tuple(reading.claims),
     )
 
 
@@ -100,49 +119,39 @@ def _sign(
         draft.kinds[kind] += 1
 
 
-def _read_block(
-    document: Document,
-    block: Block,
-    heading: str,
-    drafts: dict[str, _Draft],
-    claims: list[Claim],
-) -> None:
-    body = document.text[block.start : block.end]
+def _read_block(reading: _Reading, block: Block) -> None:
+    body = reading.text[block.start : block.end]
     lang = lang_of(body)
     for start, end in sentences(body, lang):
-        text = body[start:end]
-        found = [t for t in terms(text, block.start + start, lang) if _is_prose(document, t)]
-        for term in found:
-            draft = drafts[term.key]
-            draft.signals["nested" if term.nested else "name" if term.proper else "noun"] += 1
-            draft.names[term.name, lang_of(term.name)] += 1
-        _definition(document, block.start + start, block.start + end, found, drafts)
-        _agents(document.text, found, drafts)
-        for term, alias in bracket_aliases(document.text, block.start + start, block.start + end, found):
-            _add_alias(drafts, term, alias)
-        rank = _rank(text, found, block.start + start)
-        if rank > 0:
-            at = block.start + start
-            claims.append(
-                Claim(
-                    ordinal=len(claims),
-                    start=at,
-                    end=block.start + end,
-                    text=text,
-                    lang=lang_of(text),
-                    page=page_of(document.pages, at),
-                    heading=heading,
-                    rank=rank,
-                )
+        _read_sentence(reading, block.start + start, block.start + end, lang)
+
+
+def _read_sentence(reading: _Reading, start: int, end: int, lang: Lang) -> None:
+    text, drafts = reading.text, reading.drafts
+    found = [t for t in terms(text[start:end], start, lang) if not reading.is_code(t)]
+    for term in found:
+        draft = drafts[term.key]
+        draft.signals["nested" if term.nested else "name" if term.proper else "noun"] += 1
+        draft.names[term.name, lang_of(term.name)] += 1
+    _definition(text, start, end, found, drafts)
+    _agents(text, found, drafts)
+    for name, alias in bracket_aliases(text, start, end, found):
+        _add_alias(drafts, name, alias)
+    rank = _rank(text[start:end], found, start)
+    if rank > 0:
+        whole = reading.document.text[start:end]
+        reading.claims.append(
+            Claim(
+                ordinal=len(reading.claims),
+                start=start,
+                end=end,
+                text=whole,
+                lang=lang_of(whole),
+                page=page_of(reading.document.pages, start),
+                heading=reading.heading,
+                rank=rank,
             )
-
-
-def _is_prose(document: Document, term: Term) -> bool:
-    """Tell whether a term lies outside of code and formulas."""
-    return not any(
-        m.kind in {"code", "math"} and m.start < term.end and term.start < m.end
-        for m in document.marks
-    )
+        )
 
 
 def _add_alias(drafts: dict[str, _Draft], name: str, alias: Alias) -> None:
@@ -153,12 +162,11 @@ def _add_alias(drafts: dict[str, _Draft], name: str, alias: Alias) -> None:
 
 
 def _definition(
-    document: Document, start: int, end: int, found: list[Term], drafts: dict[str, _Draft]
+    text: str, start: int, end: int, found: list[Term], drafts: dict[str, _Draft]
 ) -> None:
     """Note the sentence as a definition where its first term is followed by "is a" or «— это»."""
     if not found:
         return
-    text = document.text
     lead = _LEAD.match(text, start)
     first = found[0]
     if first.start not in {start, lead.end() if lead else start}:
@@ -242,7 +250,7 @@ def _rank(text: str, found: list[Term], start: int) -> float:
         rank += 0.2
     if 8 <= len(words) <= 40:
         rank += 0.2
-    if text.count("$") > 2:
+    if text.count("¤") > 1:
         rank -= 0.2
     return round(max(0.05, min(1.0, rank)), 2)
 

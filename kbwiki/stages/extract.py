@@ -6,7 +6,7 @@ from typing import Any
 
 from kbwiki.records import Block, Document, Extraction, Mark
 from kbwiki.stages.stage import BATCH, Services, Stage
-from kbwiki.text.words import stream
+from kbwiki.text.words import mask_math, stream
 
 _MATCHED = {"paragraph", "item", "quote", "heading", "table"}
 
@@ -67,10 +67,11 @@ def document_of(row: SourceRow) -> Document:
 
 def _words(document: Document) -> Words:
     words = Words([], [], [], [], [])
+    text = mask_math(document)
     for block in document.blocks:
         if block.kind not in _MATCHED:
             continue
-        part = stream(document.text[block.start : block.end])
+        part = stream(text[block.start : block.end])
         words.lemmas.extend(part.lemmas)
         words.starts.extend(block.start + at for at in part.starts)
         words.ends.extend(block.start + at for at in part.ends)

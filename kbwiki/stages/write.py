@@ -17,20 +17,19 @@ class Item:
 
     concept_id: int | None
     source_id: int | None
-    fingerprint: str
+    input_sha: str
     slug: str
     brief: Brief
 
 
+def written_as(services: Services) -> str:
+    """Return all that decides a page besides its input: a new value makes every page stale."""
+    return f"{VERSION} {services.engine.name} {services.lang}"
+
+
 def pending(services: Services, skip: list[str]) -> list[Item]:
     """Return pages whose input changed: first of concepts, then of sources."""
-    params = {
-        "engine": services.engine.name,
-        "version": VERSION,
-        "lang": services.lang,
-        "skip": skip,
-        "limit": BATCH,
-    }
+    params = {"written_as": written_as(services), "skip": skip, "limit": BATCH}
     rows = services.database.dicts("list_unwritten", params)
     concepts = [row["concept_id"] for row in rows if row["concept_id"] is not None]
     sources = [row["source_id"] for row in rows if row["source_id"] is not None]
@@ -90,7 +89,7 @@ def _item(
         statements=tuple(mine),
         main_source_key=row["main_source_key"] or "",
     )
-    return Item(row["concept_id"], row["source_id"], row["fingerprint"], row["slug"], brief)
+    return Item(row["concept_id"], row["source_id"], row["input_sha"], row["slug"], brief)
 
 
 def work(services: Services, item: Item) -> Article:
@@ -111,7 +110,8 @@ def save(services: Services, item: Item, article: Article) -> None:
             "summary": article.summary,
             "body": article.body,
             "engine": article.engine,
-            "fingerprint": item.fingerprint,
+            "input_sha": item.input_sha,
+            "written_as": written_as(services),
             "search_text": f"{article.title}. {article.summary}",
         },
     )

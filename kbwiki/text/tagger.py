@@ -12,8 +12,8 @@ _START = (0, 1)
 _END = 2
 _UNKNOWN = 3
 _BEAM = 5
-_MAX_WORD = 40
-"""Letters of a word that are looked at: the analysis of an unknown word is cubic in them."""
+_MAX_WORD = 24
+"""Letters of a word that are looked at, the last ones: analysing an unknown word is cubic in them."""
 
 State = tuple[int, int]
 
@@ -30,7 +30,7 @@ def tag_english(words: list[str]) -> list[str]:
     row: dict[State, float] = {_START: 0.0}
     trace: list[dict[State, State]] = []
     for at, word in enumerate(words):
-        row, back = _step(row, word[:_MAX_WORD], at > 0)
+        row, back = _step(row, word[:1] + word[1:][-_MAX_WORD:], at > 0)
         trace.append(back)
     names = _model().int2tag
     return [names[tag] for tag in _backwards(row, trace)]

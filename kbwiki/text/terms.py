@@ -7,6 +7,7 @@ and gender; a Latin word in a Russian sentence is a name.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from kbwiki.records import Lang
@@ -15,8 +16,10 @@ from kbwiki.text.tagger import tag_english
 from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tokens
 
 MAX_WORDS = 5
-_INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z]+[A-Z]|\d.*[A-Za-z]")
-_ENGLISH = re.compile(r"(?:[ANPEG]*[NP]M?|[ANPE]+G)(?![A-Z])|[ANPEG]*[NP]M?")
+_MAX_LETTERS = 60
+"""A longer token is data, no word."""
+_INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z][A-Z]|\d.*[A-Za-z]")
+_ENGLISH = re.compile(r"[ANPEG]*[NP]M?|[ANPE]+G")
 # A surname that the dictionary lacks («правило Хебба»): its ending looks like a genitive.
 _SURNAME = re.compile(r"[А-ЯЁ][а-яё]{2,}(?:а|я|ого|его|ой|ей|ы|и)")
 _DETERMINERS = {"a", "an", "the", "its", "their", "his", "her", "this", "that", "these", "each", "every"}
@@ -55,14 +58,14 @@ def _english(text: str) -> Iterator[Term]:
         for i, (tok, tag) in enumerate(zip(toks, tags, strict=True))
     )
     for match in re.finditer(r"[ANPEGM]+", classes):
-        yield from _english_phrase(text, toks, classes, match.start(), match.end())
+        yield from _english_phrases(text, toks, classes, match.start(), match.end())
 
 
 def _class(token: Token, tag: str, following: str, first: bool) -> str:
     """Return one letter: A adjective, N noun, P name, G gerund, E participle, M number, else a dot."""
     word = token.text
     low = word.lower()
-    if not token.is_word or low in _DETERMINERS:
+    if not token.is_word or low in _DETERMINERS or len(word) > _MAX_LETTERS:
         return "."
     if word.isdigit():
         return "M"
@@ -81,26 +84,30 @@ def _class(token: Token, tag: str, following: str, first: bool) -> str:
     return {"NN0": "N", "NN1": "N", "NN2": "N", "AJ0": "A", "VVG": "G", "VVN": "E", "VVD": "E"}.get(tag, ".")
 
 
-def _english_phrase(
+def _english_phrases(
     text: str, toks: list[Token], classes: str, start: int, end: int
 ) -> Iterator[Term]:
-    while start < end and (classes[start] == "M" or lemma(toks[start].text) in STOP_MODIFIERS):
-        start += 1
-    match = re.match(r"[ANPEG]*[NP]M?|[ANPE]+G", classes[start:end])
-    if not match:
-        return
-    stop = start + match.end()
-    if stop < end:
-        yield from _english_phrase(text, toks, classes, stop, end)
-    if stop - start > MAX_WORDS:
-        return
-    words = toks[start:stop]
-    if classes[start:stop] == "G" or (len(words) == 1 and classes[start] in "AE"):
-        return
+    """Yield the phrases in an unbroken run of words, each as long as it can be, left to right."""
+    while start < end:
+        if classes[start] == "M" or lemma(toks[start].text) in STOP_MODIFIERS:
+            start += 1
+            continue
+        match = _ENGLISH.match(classes, start, end)
+        if not match:
+            return
+        term = _english_term(text, toks[start : match.end()], match.group())
+        if term:
+            yield term
+        start = match.end()
+
+
+def _english_term(text: str, words: list[Token], classes: str) -> Term | None:
+    if len(words) > MAX_WORDS or classes == "G" or (len(words) == 1 and classes in "AE"):
+        return None
     surface = text[words[0].start : words[-1].end]
-    proper = all(c in "PM" for c in classes[start:stop])
+    proper = all(c in "PM" for c in classes)
     name = surface if proper and surface[-2:-1].islower() else singular(surface)
-    yield Term(words[0].start, words[-1].end, name, lemma_key(name), proper)
+    return Term(words[0].start, words[-1].end, name, lemma_key(name), proper)
 
 
 def singular(name: str) -> str:
@@ -124,7 +131,7 @@ def _russian(text: str) -> Iterator[Term]:
 
 def _russian_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None, int]:
     """Return the phrase that begins at token ``at``, if any, and where to go on."""
-    if not toks[at].is_word:
+    if not toks[at].is_word or len(toks[at].text) > _MAX_LETTERS:
         return None, at + 1
     if not is_russian(toks[at].text):
         return _latin_phrase(text, toks, at)
@@ -154,7 +161,9 @@ def _latin_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None, i
     end = at
     while end < len(toks) and toks[end].is_word and not is_russian(toks[end].text):
         end += 1
-    words = toks[at:end]
+    words = [t for t in toks[at:end] if len(t.text) <= _MAX_LETTERS]
+    if len(words) < end - at:
+        return None, end
     while words and words[0].text.isdigit():
         words = words[1:]
     if not words or len(words) > MAX_WORDS + 1:
@@ -166,14 +175,17 @@ def _latin_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None, i
     return Term(words[0].start, words[-1].end, name, lemma_key(name), name != name.lower()), end
 
 
+@lru_cache(maxsize=50_000)
 def _is_adjective(word: str) -> bool:
     return is_russian(word) and any(p.tag.POS in {"ADJF", "PRTF"} for p in parses(word)[:4])
 
 
+@lru_cache(maxsize=50_000)
 def _nouns(word: str) -> list[Any]:
     return [p for p in parses(word.rsplit("-", 1)[-1]) if p.tag.POS == "NOUN" and p.score > 0.05]
 
 
+@lru_cache(maxsize=50_000)
 def _is_noun(word: str) -> bool:
     found = parses(word.rsplit("-", 1)[-1])
     nouns = _nouns(word)
@@ -242,6 +254,7 @@ def _genitive_noun(toks: list[Token], at: int) -> int:
     return end + 1 if (_is_noun(word) and _genitive(word)) or _SURNAME.fullmatch(word) else at
 
 
+@lru_cache(maxsize=50_000)
 def _genitive(word: str) -> bool:
     return any(p.tag.case in {"gent", "gen2"} for p in parses(word.rsplit("-", 1)[-1]))
 

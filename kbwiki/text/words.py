@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
-from kbwiki.records import Lang
+from kbwiki.records import Document, Lang
 
 _CYRILLIC = re.compile(r"[а-яёА-ЯЁ]")
 _LATIN = re.compile(r"[A-Za-z]")
@@ -28,6 +28,13 @@ _ABBREVIATION = re.compile(
     r"\.[)\]]?\s*$",
     re.IGNORECASE,
 )
+
+
+MAX_SENTENCE = 2_000
+"""Characters; what is longer is no sentence, but a table or data read as text."""
+_MAX_WORD = 60
+_WINDOW = 10_000
+_LIKELY_END = re.compile(r"[.!?…]\s+(?=[A-ZА-ЯЁ])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +61,48 @@ def sentences(text: str, lang: Lang) -> list[tuple[int, int]]:
     """Return the spans of the sentences of one paragraph, without the white space around them."""
     spans: list[tuple[int, int]] = []
     for start, end in _raw_sentences(text, lang):
-        if spans and _continues(text, spans[-1], start):
+        if spans and end - spans[-1][0] <= MAX_SENTENCE and _continues(text, spans[-1], start):
             spans[-1] = (spans[-1][0], end)
         else:
             spans.append((start, end))
-    return spans
+    return [piece for start, end in spans for piece in _short(text, start, end)]
+
+
+def _short(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield a sentence, or, where it is too long for one, pieces of it cut at spaces."""
+    while end - start > MAX_SENTENCE:
+        space = text.rfind(" ", start + 1, start + MAX_SENTENCE)
+        cut = space if space > 0 else start + MAX_SENTENCE
+        yield start, cut
+        start = cut + (space > 0)
+    if start < end:
+        yield start, end
 
 
 def _raw_sentences(text: str, lang: Lang) -> Iterator[tuple[int, int]]:
-    if lang == "ru":
-        import razdel
+    """Yield what the segmenters find, a window at a time: neither is linear in every text."""
+    segment = _russian_sentences if lang == "ru" else _english_sentences
+    at = 0
+    while at < len(text):
+        stop = len(text)
+        if stop - at > _WINDOW:
+            stop = at + _WINDOW
+            ends = [m.end() for m in _LIKELY_END.finditer(text, at + 1, stop)]
+            stop = ends[-1] if ends else stop
+        for start, end in segment(text[at:stop]):
+            yield at + start, at + end
+        at = stop
 
-        for part in razdel.sentenize(text):
-            if part.start < part.stop:
-                yield part.start, part.stop
-        return
+
+def _russian_sentences(text: str) -> Iterator[tuple[int, int]]:
+    import razdel
+
+    for part in razdel.sentenize(text):
+        if part.start < part.stop:
+            yield part.start, part.stop
+
+
+def _english_sentences(text: str) -> Iterator[tuple[int, int]]:
     import sentencex
 
     at = 0
@@ -120,6 +154,17 @@ def stream(text: str) -> Stream:
     return Stream(lemmas, starts, ends)
 
 
+def mask_math(document: Document) -> str:
+    """Return the document's text with each formula as one sign and spaces: no word comes from within."""
+    parts: list[str] = []
+    at = 0
+    for mark in sorted(document.marks, key=lambda m: m.start):
+        if mark.kind == "math" and mark.start >= at:
+            parts += [document.text[at : mark.start], "¤", " " * (mark.end - mark.start - 1)]
+            at = mark.end
+    return "".join([*parts, document.text[at:]])
+
+
 def lemma_key(name: str) -> str:
     """Return the lemmas of a name's words, joined by spaces: equal for all its forms."""
     return " ".join(lemma(m.group()) for m in WORD.finditer(unicodedata.normalize("NFKC", name)))
@@ -131,6 +176,8 @@ def lemma(word: str) -> str:
     if _ACRONYM_PLURAL.fullmatch(word):
         word = word[:-1]
     low = word.casefold().replace("ё", "е")
+    if len(low) > _MAX_WORD:
+        return low
     if _CYRILLIC.search(low):
         return str(_morph().parse(low)[0].normal_form).replace("ё", "е")
     if not low.isalpha() or len(low) < 4 or word.isupper():

@@ -28,9 +28,9 @@ as $$
              and body !~ '\mnot only\M' end
 $$;
 
--- One row for each piece of evidence of an edge and rule that fires on it. Rule by rule over all evidence,
--- since Postgres keeps only a few compiled patterns.
-create or replace function kb.rule_votes(edge_ids bigint[]) returns table (
+-- One row for each piece of evidence of the edges in pg_temp.stale and rule that fires on it. Rule by rule over
+-- all evidence, since Postgres keeps only a few compiled patterns.
+create or replace function kb.rule_votes() returns table (
     edge_id bigint, type text, head_id bigint, tail_id bigint, weight real, rule text
 )
 language plpgsql
@@ -50,7 +50,7 @@ begin
     cross join lateral (
         select kb.folded(substr(c.text, v.first_end + 1, greatest(0, v.last_start - v.first_end))) as between_text
     ) t
-    where v.edge_id = any (edge_ids) and v.last_start - v.first_end <= 140 and not kb.negated(c.lang, t.between_text);
+    where v.edge_id in (select id from pg_temp.stale) and v.last_start - v.first_end <= 140 and not kb.negated(c.lang, t.between_text);
 
     for r in select * from kb.edge_rule order by name loop
         return query
@@ -84,7 +84,7 @@ begin
     with vote as (
         select v.edge_id, v.type, v.head_id, v.tail_id, max(v.weight)::numeric as best, sum(v.weight::numeric) as total,
                (array_agg(v.rule order by v.weight desc, v.rule))[1] as rule
-        from kb.rule_votes(array(select id from pg_temp.stale)) v
+        from kb.rule_votes() v
         group by v.edge_id, v.type, v.head_id, v.tail_id
     )
     select distinct on (v.edge_id) v.edge_id, v.type, v.head_id, v.tail_id, v.rule,

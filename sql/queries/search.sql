@@ -13,13 +13,16 @@ order by s.score desc, p.key collate "C", c.ordinal;
 
 -- name: find_page
 select 'concepts' as folder, c.slug, c.key from kb.concept c
-where c.slug = %(slug)s or c.key = %(key)s
-   or c.id in (select concept_id from kb.alias where key = %(key)s)
+where c.slug = %(slug)s or c.key = any (%(keys)s::text[])
+   or c.id in (select concept_id from kb.alias where key = any (%(keys)s::text[]))
 union all
 select 'sources', p.slug, p.key from kb.source_page p
 where p.slug = %(slug)s or p.slug = regexp_replace(%(slug)s, '^sources/', '')
 order by 1, 2
 limit 1;
+
+-- name: list_alias_keys
+select distinct key from kb.alias order by key;
 
 -- name: list_slugs
 select 'concepts' as folder, slug, title, kind, lang, n_mentions from kb.concept
@@ -72,9 +75,9 @@ select
     (select count(*) from kb.source s left join kb.extraction e on e.source_id = s.id
      where e.fingerprint is distinct from kb.sha('extract', s.sha256, s.reader, s.title, %(engine)s)) as extract,
     (select count(*) from kb.concept c left join kb.article a on a.concept_id = c.id
-     where a.fingerprint is distinct from kb.sha('write', %(write)s, %(engine)s, %(lang)s, c.input_sha))
+     where (a.input_sha, a.written_as) is distinct from (c.input_sha, %(written_as)s))
     + (select count(*) from kb.source_page p left join kb.article a on a.source_id = p.source_id
-       where a.fingerprint is distinct from kb.sha('write', %(write)s, %(engine)s, %(lang)s, p.input_sha)) as write,
+       where (a.input_sha, a.written_as) is distinct from (p.input_sha, %(written_as)s)) as write,
     (select count(*) from kb.edge where status = 'pending') as "classify-edges",
     (select count(distinct t.text_sha) from kb.searched_text t
      left join kb.vector v on v.model = %(model)s and v.text_sha = t.text_sha where v.text_sha is null) as embed;

@@ -2,25 +2,29 @@
 
 -- name: list_unwritten
 with page as (
-    select c.id as concept_id, null::bigint as source_id, c.title, c.slug, c.kind, c.lang, c.key,
-           p.key as main_source_key, 'concepts/' || c.slug as item,
-           array(select a.name from kb.alias a where a.concept_id = c.id order by a.key) as aliases,
-           kb.sha('write', %(version)s, %(engine)s, %(lang)s, c.input_sha) as fingerprint, a.fingerprint as written
+    select c.id as concept_id, null::bigint as source_id, c.title, c.slug, c.kind, c.lang, c.main_source_id,
+           'concepts/' || c.slug as item, c.input_sha, a.input_sha as written, a.written_as
     from kb.concept c
-    left join kb.source_page p on p.source_id = c.main_source_id
     left join kb.article a on a.concept_id = c.id
     union all
-    select null, p.source_id, p.title, p.slug, 'source', e.lang, p.key, p.key, 'sources/' || p.slug,
-           '{}'::text[], kb.sha('write', %(version)s, %(engine)s, %(lang)s, p.input_sha), a.fingerprint
+    select null, p.source_id, p.title, p.slug, 'source', e.lang, p.source_id, 'sources/' || p.slug, p.input_sha,
+           a.input_sha, a.written_as
     from kb.source_page p
     join kb.extraction e on e.source_id = p.source_id
     left join kb.article a on a.source_id = p.source_id
+),
+stale as (
+    select * from page
+    where (written, written_as) is distinct from (input_sha, %(written_as)s)
+      and not (item = any (%(skip)s::text[]))
+    order by item
+    limit %(limit)s
 )
-select concept_id, source_id, title, slug, kind, lang, main_source_key, aliases, fingerprint
-from page
-where written is distinct from fingerprint and not (item = any (%(skip)s::text[]))
-order by item
-limit %(limit)s;
+select t.concept_id, t.source_id, t.title, t.slug, t.kind, t.lang, t.input_sha, p.key as main_source_key,
+       array(select n.name from kb.alias n where n.concept_id = t.concept_id order by n.key) as aliases
+from stale t
+left join kb.source_page p on p.source_id = t.main_source_id
+order by t.item;
 
 -- name: list_statements
 select distinct on (m.concept_id, cl.id)
@@ -47,13 +51,15 @@ where cl.source_id = any (%(sources)s::bigint[])
    or m.claim_id in (select claim_id from kb.mention where concept_id = any (%(concepts)s::bigint[]));
 
 -- name: save_article
-insert into kb.article (concept_id, source_id, title, lang, summary, body, engine, fingerprint, search_text,
-                        text_sha)
-values (%(concept_id)s, %(source_id)s, %(title)s, %(lang)s, %(summary)s, %(body)s, %(engine)s, %(fingerprint)s,
+insert into kb.article (concept_id, source_id, title, lang, summary, body, engine, input_sha, written_as,
+                        search_text, text_sha)
+values (%(concept_id)s, %(source_id)s, %(title)s, %(lang)s, %(summary)s, %(body)s, %(engine)s, %(input_sha)s,
+        %(written_as)s,
         %(search_text)s, kb.sha(%(search_text)s))
 on conflict (concept_id, source_id) do update
 set title = excluded.title, lang = excluded.lang, summary = excluded.summary, body = excluded.body,
-    engine = excluded.engine, fingerprint = excluded.fingerprint, search_text = excluded.search_text,
+    engine = excluded.engine, input_sha = excluded.input_sha, written_as = excluded.written_as,
+    search_text = excluded.search_text,
     text_sha = excluded.text_sha, written_at = now()
 returning id;
 

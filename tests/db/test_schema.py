@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from conftest import ROOT
+
 from kbwiki import db, embedded
 from kbwiki.errors import SchemaError
 

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Store
+
 from kbwiki.cli import main
 from kbwiki.stages import files
 from kbwiki.stages.files import FileItem
 
-GOOD = (
-    "# Хорошая заметка\n\n**Линейное внимание** (linear attention) — это внимание без softmax.\n"
-)
+GOOD = "# Хорошая заметка\n\n**Линейное внимание** (linear attention) — это внимание без softmax.\n"
 
 
 @pytest.fixture
@@ -105,15 +104,21 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path) -> None
     writer.start()
     try:
         with pytest.raises(files.InputError, match="changed while it was read"):
-            for _ in range(50):
-                files.read_file(FileItem(path, "moving.md", path.stat().st_size, 0), 1_000_000_000)
+            _read_often(FileItem(path, "moving.md"))
     finally:
         stop.set()
         writer.join()
 
 
+def _read_often(item: FileItem) -> None:
+    for _ in range(50):
+        files.read_file(item, 1_000_000_000)
+
+
 def test_nul_bytes_do_not_reach_the_store(store: Store, notes: Path) -> None:
-    (notes / "nul.md").write_bytes("# Нуль\x00\n\nБайт\x00 **линейного внимания** здесь.\n".encode())
+    (notes / "nul.md").write_bytes(
+        "# Нуль\x00\n\nБайт\x00 **линейного внимания** здесь.\n".encode()
+    )
     assert _failures(store, notes) == {}
     texts = [row["text"] for row in store.database.dicts("list_extractions")]
     assert len(texts) == 2
@@ -124,7 +129,9 @@ def test_a_title_of_300_letters_becomes_one_file_with_a_stable_name(
     store: Store, notes: Path
 ) -> None:
     title = "Очень длинное название " * 13
-    (notes / "long.md").write_text(f"# {title}\n\nТекст о **линейном внимании** в заметке.\n", "utf-8")
+    (notes / "long.md").write_text(
+        f"# {title}\n\nТекст о **линейном внимании** в заметке.\n", "utf-8"
+    )
     assert _failures(store, notes) == {}
     names = [name for name in store.files() if name.startswith("sources/очень")]
     assert len(names) == 1

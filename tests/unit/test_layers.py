@@ -48,7 +48,7 @@ def _part(path: Path) -> str:
 
 
 def _imports(path: Path) -> list[tuple[str, bool]]:
-    """Return (dotted name, at module level) of each import; those for type checking do not count."""
+    """Return (dotted name, at module level) of each import but those for type checking."""
     tree = ast.parse(path.read_text("utf-8"))
     typing_only: set[ast.AST] = set()
     for node in ast.walk(tree):
