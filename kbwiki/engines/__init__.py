@@ -11,6 +11,8 @@ class Engine(Protocol):
 
     name: str
     """Written into every row and page that it makes; a new name makes those stale."""
+    is_paid: bool
+    """Whether its answers cost money, so that none may be lost."""
 
     def extract(self, document: Document) -> Extraction:
         """Return the candidates and claims of one source."""

@@ -9,6 +9,7 @@ class LocalEngine:
     """Reads with grammar and writes with the sources' own sentences."""
 
     name = "local-1"
+    is_paid = False
 
     def extract(self, document: Document) -> Extraction:
         """Return the candidates and claims of one source."""

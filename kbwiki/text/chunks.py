@@ -160,7 +160,8 @@ def _cut(cutter: _Cutter, start: int, end: int) -> list[Span]:
     for word in re.finditer(r"\S{1,200}\s*", text[start:end]):
         begin, stop = start + word.start(), start + word.end()
         size += _size(text, begin, stop)
-        if size > TARGET_WORDS and begin > at and cutter.free(begin):
+        is_free = cutter.free(begin) or begin - at > MAX_VERBATIM
+        if size > TARGET_WORDS and begin > at and is_free:
             out.append((at, begin))
             at, size = begin, _size(text, begin, stop)
     return [*out, (at, end)]
