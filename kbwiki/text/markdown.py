@@ -5,11 +5,9 @@ Obsidian's ``[[wikilink]]``.
 """
 
 import re
-from datetime import date, datetime
 from functools import cache
-from typing import Any
+from html import unescape
 
-import yaml
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -18,6 +16,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 from kbwiki.records import Block, BlockKind, Document, Mark, MarkKind
+from kbwiki.text.frontmatter import FrontMatter, read_front_matter
 from kbwiki.text.normal import clean_line, clean_text
 
 _REFERENCES = re.compile(
@@ -26,7 +25,12 @@ _REFERENCES = re.compile(
     re.IGNORECASE,
 )
 _WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
-_TAGS = re.compile(r"<[^>]+>")
+_MEDIA = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|canvas)$", re.IGNORECASE)
+_UNSEEN = re.compile(r"<!--.*?-->|<(script|style)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_TAGS = re.compile(r"<[^>]*>")
+_CALLOUT = re.compile(r"\[![\w-]+\][+-]?\s*")
+_NO_HEADING = 7
+_TASK = re.compile(r"\[[ xX]\]\s+")
 
 
 def _wikilink_rule(state: StateInline, silent: bool) -> bool:
@@ -35,8 +39,10 @@ def _wikilink_rule(state: StateInline, silent: bool) -> bool:
         return False
     if not silent:
         token = state.push("wikilink", "", 0)
-        target = found.group(1).strip()
-        token.content = (found.group(2) or target.split("#")[0]).strip()
+        target = found.group(1).strip().rstrip("\\")
+        shown = found.group(2) or re.split(r"[#^]", target)[0] or target.lstrip("#^")
+        is_media = found.group().startswith("!") and _MEDIA.search(target)
+        token.content = "" if is_media else shown.strip()
         token.meta = {"target": target}
     state.pos = found.end()
     return True
@@ -83,62 +89,24 @@ class Builder:
 def read_markdown(text: str) -> Document:
     """Return the Document of a Markdown text; faulty front matter becomes a note, never an error."""
     tokens = _parser().parse(clean_text(text))
-    meta: dict[str, Any] = {}
-    notes: list[str] = []
+    meta = FrontMatter()
     if tokens and tokens[0].type == "front_matter":
-        meta, notes = _front_matter(tokens[0].content)
+        meta = read_front_matter(tokens[0].content)
     builder = Builder()
     _walk(tokens, builder)
     blocks = _mark_references(builder)
     plain = builder.text().rstrip()
     heading = next((plain[b.start : b.end] for b in blocks if b.kind == "heading" and b.level == 1), "")
-    dated = _as_date(meta.get("date") or meta.get("updated"))
     return Document(
         text=plain,
-        title=clean_line(str(meta.get("title") or "")) or clean_line(heading),
-        authors=_as_names(meta.get("authors") or meta.get("author")),
-        year=_as_year(meta.get("year")) or (dated.year if dated else None),
-        dated=dated,
+        title=meta.title or clean_line(heading),
+        authors=meta.authors,
+        year=meta.year,
+        dated=meta.dated,
         blocks=tuple(blocks),
         marks=tuple(builder.marks),
-        notes=tuple(notes),
+        notes=meta.notes,
     )
-
-
-def _front_matter(content: str) -> tuple[dict[str, Any], list[str]]:
-    try:
-        meta = yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError) as error:
-        return {}, [f"front matter is not valid YAML ({str(error).splitlines()[0]}); it was left out"]
-    if meta is None:
-        return {}, []
-    if not isinstance(meta, dict):
-        return {}, ["front matter is not a mapping; it was left out"]
-    return {str(k).lower(): v for k, v in meta.items()}, []
-
-
-def _as_date(value: object) -> date | None:
-    if isinstance(value, datetime):
-        return value.date()
-    if isinstance(value, date):
-        return value
-    try:
-        return date.fromisoformat(str(value).strip()[:10])
-    except ValueError:
-        return None
-
-
-def _as_year(value: object) -> int | None:
-    found = re.search(r"\b(1[5-9]|20)\d\d\b", str(value or ""))
-    return int(found.group()) if found else None
-
-
-def _as_names(value: object) -> tuple[str, ...]:
-    if isinstance(value, str):
-        value = re.split(r"\s*[;,]\s*|\s+(?:and|и)\s+", value)
-    if not isinstance(value, list):
-        return ()
-    return tuple(name for item in value if (name := clean_line(str(item))))
 
 
 def _walk(tokens: list[Token], builder: Builder) -> None:
@@ -164,10 +132,11 @@ def _walk(tokens: list[Token], builder: Builder) -> None:
                 builder.block("table", row)
                 row = None
             case "inline":
-                start = builder.size
-                _inline(token.children or [], builder)
-                if row is None:
-                    builder.block(inside[-1], start, level)
+                for children in _parts(token.children or [], inside[-1]):
+                    start = builder.size
+                    _inline(children, builder)
+                    if row is None:
+                        builder.block(inside[-1], start, level)
             case "fence" | "code_block":
                 _verbatim(builder, "code", token.content)
             case "math_block" | "math_block_label":
@@ -178,6 +147,19 @@ def _walk(tokens: list[Token], builder: Builder) -> None:
                 pass
 
 
+def _parts(children: list[Token], kind: BlockKind) -> list[list[Token]]:
+    """Return inline tokens without a task's box; a callout's title and body as two parts."""
+    first = children[0] if children and children[0].type == "text" else None
+    if first and kind == "item":
+        first.content = _TASK.sub("", first.content, count=1) if _TASK.match(first.content) else first.content
+    if first and kind == "quote" and (found := _CALLOUT.match(first.content)):
+        first.content = first.content[found.end() :]
+        breaks = [i for i, token in enumerate(children) if token.type == "softbreak"]
+        if breaks:
+            return [children[: breaks[0]], children[breaks[0] + 1 :]]
+    return [children]
+
+
 def _verbatim(builder: Builder, kind: BlockKind, content: str) -> None:
     start = builder.size
     builder.add(content.strip("\n"))
@@ -185,7 +167,7 @@ def _verbatim(builder: Builder, kind: BlockKind, content: str) -> None:
 
 
 def _html_block(builder: Builder, content: str) -> None:
-    text = clean_line(_TAGS.sub(" ", re.sub(r"<!--.*?-->", " ", content, flags=re.DOTALL)))
+    text = clean_line(unescape(_TAGS.sub(" ", _UNSEEN.sub(" ", content))))
     if text:
         start = builder.size
         builder.add(text)
@@ -200,6 +182,8 @@ def _inline(children: list[Token], builder: Builder) -> None:
             case "text" | "text_special":
                 builder.add(token.content)
             case "softbreak" | "hardbreak":
+                builder.add(" ")
+            case "html_inline" if token.content.lower().startswith("<br"):
                 builder.add(" ")
             case "strong_open":
                 opened.append((start, ""))
@@ -234,9 +218,12 @@ def _mark_references(builder: Builder) -> list[Block]:
     out: list[Block] = []
     under = 0
     for block in builder.blocks:
+        name = text[block.start : min(block.end, block.start + 40)]
+        if not under and block.kind == "paragraph" and is_references(name):
+            under = _NO_HEADING
         if block.kind == "heading":
             if not under or block.level <= under:
-                under = block.level if is_references(text[block.start : block.end]) else 0
+                under = block.level if is_references(name) else 0
             out.append(Block("references", block.start, block.end) if under else block)
         else:
             out.append(Block("references", block.start, block.end) if under else block)

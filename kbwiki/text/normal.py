@@ -10,7 +10,7 @@ import unicodedata
 MAX_SLUG_BYTES = 190
 """Bytes of a slug; with ``.md`` and a conflict suffix a file name stays under 255."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufffe\uffff\ud800-\udfff]")
 _DASHES = re.compile(r"[-_\u00ad\u2010-\u2015\u2212\ufe58\ufe63\uff0d]+")
 _SPACES = re.compile(r"\s+")
 # Characters that a file system, Obsidian or a Markdown link cannot carry; NFKC maps each back.
@@ -19,7 +19,7 @@ _WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 
 
 def clean_text(text: str) -> str:
-    """Return text as the store keeps it: NFC, ``\\n`` line ends, no NUL, control bytes or BOM."""
+    """Return text as the store keeps it: NFC, ``\\n`` line ends, no NUL, control bytes, BOM or soft hyphens."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
     text = text.replace("\ufeff", "").replace("\u00a0", " ").replace("\u202f", " ")
     return unicodedata.normalize("NFC", _CONTROL.sub("", text))

@@ -10,12 +10,14 @@ from dataclasses import replace
 
 from kbwiki.errors import InputError
 from kbwiki.records import Document
+from kbwiki.text.frontmatter import as_date
 from kbwiki.text.markdown import read_markdown
 from kbwiki.text.normal import clean_line, clean_text
 
 _META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _ENCODINGS = ["utf_8", "utf_16", "utf_16_le", "utf_16_be", "cp1251", "koi8_r", "cp866", "cp1252", "latin_1"]
-_BARE_URL = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
+_BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
+_RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
 
 def read_document(name: str, raw: bytes) -> Document:
@@ -30,7 +32,8 @@ def read_document(name: str, raw: bytes) -> Document:
         raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
     document = reader(raw)
     if not document.text.strip():
-        raise InputError(f"{name}: no text came out of it.", "; ".join(document.notes))
+        hint = "; ".join(document.notes) or "Look whether the file holds words at all."
+        raise InputError(f"{name}: no text came out of it.", hint)
     return document
 
 
@@ -42,7 +45,7 @@ def suffix_of(name: str) -> str:
 
 def decode(raw: bytes, declared: str = "") -> str:
     """Return the text of bytes: a declared charset if it decodes, UTF-8, else the likeliest of a few."""
-    for encoding in filter(None, (declared, "utf-8-sig" if raw[:3] == b"\xef\xbb\xbf" else "", "utf-8")):
+    for encoding in filter(None, (_marked(raw), declared, "utf-8")):
         try:
             return raw.decode(encoding)
         except (UnicodeDecodeError, LookupError):
@@ -55,22 +58,51 @@ def decode(raw: bytes, declared: str = "") -> str:
     return str(best)
 
 
+def _marked(raw: bytes) -> str:
+    """Return the encoding that a byte order mark, or the zero bytes of UTF-16, give away."""
+    if raw[:3] == b"\xef\xbb\xbf":
+        return "utf-8-sig"
+    if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:
+        return "utf-16"
+    sample = raw[:4096]
+    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        high = sample[first::2]
+        if len(raw) % 2 == 0 and sum(byte in {0, 4} for byte in high) > 0.9 * len(high):
+            return encoding
+    return ""
+
+
 def _read_md(raw: bytes) -> Document:
     return read_markdown(decode(raw))
 
 
 def _read_txt(raw: bytes) -> Document:
-    """Read plain text: a short first line that stands alone is the title."""
-    text = clean_text(decode(raw))
-    paragraphs = [p for p in re.split(r"\n\s*\n", text.strip("\n")) if p.strip()]
-    lines: list[str] = []
-    for at, paragraph in enumerate(paragraphs):
-        one = clean_line(paragraph)
-        is_heading = len(one) <= 90 and "\n" not in paragraph.strip() and not re.search(r"[.!?:;,…]$", one)
-        escaped = re.sub(r"([\\`*_\[\]<>#$|])", r"\\\1", one)
-        escaped = re.sub(r"^([-+]|\d+[.)])(\s)", r"\\\1\2", escaped)
-        lines.append(("# " if at == 0 else "## ") + escaped if is_heading else escaped)
-    return read_markdown("\n\n".join(lines))
+    """Read plain text: a short line that stands alone is a heading, the first one the title."""
+    out: list[str] = []
+    for paragraph in re.split(r"\n\s*\n", clean_text(decode(raw))):
+        items = [clean_line(item) for item in _BULLET.split(_RULE.sub("", paragraph))]
+        begins = _BULLET.match(paragraph) is not None
+        for at, item in enumerate(items):
+            if not item:
+                continue
+            is_item = at > 0 or begins
+            is_heading = not is_item and len(items) == 1 and _is_heading(item)
+            lead = "- " if is_item else ("## " if out else "# ") if is_heading else ""
+            out.append(lead + _escaped(item))
+    return read_markdown("\n\n".join(out))
+
+
+def _is_heading(line: str) -> bool:
+    return len(line) <= 90 and line[0].isalnum() and not re.search(r"[.!?:;,…]$", line)
+
+
+def _escaped(line: str) -> str:
+    line = re.sub(r"([\\`*_\[\]<>#$|~&])", r"\\\1", line)
+    return re.sub(r"^([-+=]|\d+[.)])(\s|$|=)", lambda m: _escaped_start(m.group(1)) + m.group(2), line)
+
+
+def _escaped_start(mark: str) -> str:
+    return mark[:-1] + "\\" + mark[-1]
 
 
 def _read_html(raw: bytes) -> Document:
@@ -91,18 +123,17 @@ def _read_html(raw: bytes) -> Document:
     except (ValueError, AssertionError) as error:
         raise InputError("html: the page could not be parsed.", str(error)) from error
     if not body:
-        return Document("", notes=("no main text was found in the page",))
+        return Document("", notes=("No main text was found in the page; save the article itself.",))
     document = read_markdown(body)
     meta = page.as_dict() if page is not None and hasattr(page, "as_dict") else {}
-    dated = re.match(r"\d{4}-\d{2}-\d{2}", str(meta.get("date") or ""))
-    with_date = read_markdown(f"---\ndate: {dated.group()}\n---\n") if dated else document
+    dated = as_date(str(meta.get("date") or ""))
     author = str(meta.get("author") or "")
     return replace(
         document,
         title=document.title or clean_line(str(meta.get("title") or "")),
         authors=tuple(clean_line(a) for a in re.split(r"\s*;\s*", author) if a.strip()),
-        dated=with_date.dated,
-        year=with_date.year,
+        dated=dated,
+        year=dated.year if dated else None,
     )
 
 
