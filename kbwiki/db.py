@@ -96,9 +96,15 @@ class Database:
                 cursor.executemany(_query(name), [_bound(params) or {} for params in many])
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit on success, roll back on any error."""
+    def transaction(self, durable: bool = True) -> Iterator[None]:
+        """Commit on success, roll back on any error.
+
+        With ``durable=False`` the commit does not wait for the disk: a crash of the machine may lose
+        the last half second, never a part of a transaction. The next durable commit settles it.
+        """
         with _mapped(), self.connection.transaction():
+            if not durable:
+                self.connection.execute(_query("relax_commit"))
             yield
 
     @contextmanager

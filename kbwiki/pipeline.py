@@ -191,10 +191,10 @@ def _finish(stage: Stage, services: Services, item: Any, future: "Future[Any]", 
     claim = {"stage": stage.name, "item": key}
     try:
         result = future.result()
-        with database.transaction():
+        # What costs nothing to make again need not wait for the disk; `end_run` settles it.
+        with database.transaction(durable=services.engine.is_paid):
             stage.save(services, item, result)
-            database.run("clear_failure", claim)
-            database.run("release_item", {**claim, "owner": owner})
+            database.run("finish_item", {**claim, "owner": owner})
     except _FATAL:
         raise
     except (InputError, ModelError) as error:

@@ -3,6 +3,8 @@
 Owns how lines become paragraphs and headings. Pages that hold no text are named in ``notes``.
 """
 
+import ctypes
+import math
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -20,12 +22,14 @@ _SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page: text, left and bottom edge and height in points."""
+    """A line of a page: text, left and bottom edge, height and font size in points."""
 
     text: str
     left: float
     bottom: float
     height: float
+    size: float
+    bold: bool
 
 
 def read_pdf(raw: bytes) -> Document:
@@ -54,8 +58,8 @@ def _read(pdf: Any) -> Document:
     meta = pdf.get_metadata_dict(skip_empty=True)
     builder = Builder()
     starts: list[int] = []
-    heights = Counter(round(line.height, 1) for page in pages for line in page for _ in line.text)
-    usual = heights.most_common(1)[0][0] if heights else 0.0
+    sizes = Counter(line.size for page in pages for line in page for _ in line.text)
+    usual = max(sizes, key=lambda size: (sizes[size], -size), default=0.0)
     repeated = _running_heads(pages)
     for page in pages:
         starts.append(builder.size)
@@ -89,19 +93,46 @@ def _lines(pdf: Any, number: int) -> list[Line]:
         return []
     out: list[Line] = []
     for at in range(textpage.count_rects()):
-        left, bottom, right, top = textpage.get_rect(at)
-        text = clean_line(textpage.get_text_bounded(left, bottom, right, top).translate(_LIGATURES))
-        if not text:
-            continue
-        if out and abs(out[-1].bottom - bottom) < 0.4 * max(out[-1].height, top - bottom) and left >= out[-1].left:
-            last = out.pop()
-            joined = last.text if last.text == text else f"{last.text} {text}"
-            out.append(Line(joined, last.left, last.bottom, max(last.height, top - bottom)))
-        else:
-            out.append(Line(text, left, bottom, top - bottom))
+        box = textpage.get_rect(at)
+        text = clean_line(textpage.get_text_bounded(*box).translate(_LIGATURES))
+        if text:
+            size, bold = _font(textpage, box)
+            _add_line(out, Line(text, box[0], box[1], box[3] - box[1], size, bold))
     textpage.close()
     page.close()
     return out
+
+
+def _add_line(out: list[Line], line: Line) -> None:
+    """Append a piece of a page: to the last line where it stands on it, else as a new one."""
+    last = out[-1] if out else None
+    if not last or abs(last.bottom - line.bottom) >= 0.4 * max(last.height, line.height):
+        out.append(line)
+    elif line.left < last.left:
+        out.append(line)
+    elif last.text != line.text:
+        height = max(last.height, line.height)
+        size = max(last.size, line.size)
+        text = f"{last.text} {line.text}"
+        out[-1] = Line(text, last.left, last.bottom, height, size, last.bold and line.bold)
+
+
+def _font(textpage: Any, box: tuple[float, float, float, float]) -> tuple[float, bool]:
+    """Return the size in points and the boldness of the first letter in a box; 0 if unknown."""
+    import pypdfium2.raw as pdfium
+
+    left, bottom, _, top = box
+    at = pdfium.FPDFText_GetCharIndexAtPos(textpage, left + 1, (bottom + top) / 2, 3, top - bottom)
+    if at < 0:
+        return 0.0, False
+    matrix = pdfium.FS_MATRIX()
+    scale = 1.0
+    if pdfium.FPDFText_GetMatrix(textpage, at, matrix):
+        scale = math.hypot(matrix.c, matrix.d)
+    name = ctypes.create_string_buffer(128)
+    pdfium.FPDFText_GetFontInfo(textpage, at, name, 128, None)
+    bold = pdfium.FPDFText_GetFontWeight(textpage, at) >= 600 or b"bold" in name.value.lower()
+    return round(pdfium.FPDFText_GetFontSize(textpage, at) * scale, 1), bold
 
 
 def _running_heads(pages: list[list[Line]]) -> set[str]:
@@ -115,17 +146,24 @@ def _add_page(lines: list[Line], usual: float, builder: Builder) -> None:
     for at, line in enumerate(lines):
         if at == len(lines) - 1 and re.fullmatch(r"[-–—\s\d]+", line.text):
             continue
-        if line.height > usual * 1.12 and len(line.text) < 160 and not line.text.endswith("."):
+        before = lines[at - 1] if at else None
+        if _is_heading(line, usual) and not (before and paragraph and before.bold and line.bold):
             _flush(paragraph, builder)
             start = builder.size
             builder.add(line.text)
-            builder.block("heading", start, 1 if line.height > usual * 1.45 else 2)
+            builder.block("heading", start, 1 if line.size > usual * 1.45 else 2)
             continue
-        before = lines[at - 1] if at else None
         if paragraph and before and _parts(before, line, paragraph[-1]):
             _flush(paragraph, builder)
         paragraph.append(line.text)
     _flush(paragraph, builder)
+
+
+def _is_heading(line: Line, usual: float) -> bool:
+    """Tell whether a line is set larger than the text, or bold, and is no sentence."""
+    if len(line.text) > 160 or re.search(r"[.,;:]$", line.text) or not re.search(r"[^\W\d_]{2}", line.text):
+        return False
+    return line.size > usual * 1.08 or (line.bold and line.size >= usual * 0.95 and line.text[0].isupper())
 
 
 def _parts(before: Line, line: Line, last: str) -> bool:

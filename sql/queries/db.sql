@@ -6,6 +6,9 @@ select pg_advisory_lock(hashtextextended('kbwiki:' || %(name)s, 0));
 -- name: unlock_name
 select pg_advisory_unlock(hashtextextended('kbwiki:' || %(name)s, 0));
 
+-- name: relax_commit
+set local synchronous_commit = off;
+
 -- name: lock_schema
 select pg_advisory_xact_lock(hashtextextended('kbwiki:schema', 0));
 

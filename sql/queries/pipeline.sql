@@ -11,8 +11,9 @@ insert into kb.attempt (stage, item, reason, hint) values (%(stage)s, %(item)s, 
 on conflict (stage, item) do update
 set reason = excluded.reason, hint = excluded.hint, n_tries = kb.attempt.n_tries + 1, failed_at = clock_timestamp();
 
--- name: clear_failure
-delete from kb.attempt where stage = %(stage)s and item = %(item)s;
+-- name: finish_item
+with cleared as (delete from kb.attempt where stage = %(stage)s and item = %(item)s)
+delete from kb.lease where stage = %(stage)s and item = %(item)s and owner = %(owner)s;
 
 -- name: keep_failures
 delete from kb.attempt where stage = %(stage)s and not (item = any (%(items)s::text[]));
@@ -29,9 +30,6 @@ with mine as (
     returning item
 )
 select item from mine;
-
--- name: release_item
-delete from kb.lease where stage = %(stage)s and item = %(item)s and owner = %(owner)s;
 
 -- name: release_all
 delete from kb.lease where owner = %(owner)s;
