@@ -1,0 +1,119 @@
+"""Edge types by cue rules: type, direction, negation, in both languages."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from kbwiki import db
+
+_FILE = Path(__file__).parent.parent / "data" / "edges_smoke.tsv"
+CASES = list(csv.DictReader(_FILE.read_text("utf-8").splitlines(), delimiter="\t"))
+PERSONS = {"Guy Blelloch", "Гай Блеллок", "Гаем Блеллоком"}
+
+
+def _insert(database: db.Database, case: dict[str, str], number: int) -> None:
+    """Lay one statement with its two mentions as the stages before `link` would."""
+    run = database.connection.execute
+    text = case["text"]
+    source = run(
+        "insert into kb.source (sha256, title, lang, text, structure, reader) "
+        "values (%s, %s, %s, %s, '{}', 'test') returning id",
+        (str(number), str(number), case["lang"], text),
+    ).fetchone()
+    assert source is not None
+    run(
+        "insert into kb.source_page values (%s, %s, %s, %s, %s, '')",
+        (source[0], str(number), str(number), str(number), str(number)),
+    )
+    chunk = run(
+        "insert into kb.chunk (source_id, ordinal, start_at, end_at, headings, lang, text, text_sha) "
+        "values (%s, 0, 0, %s, '{}', %s, %s, '') returning id",
+        (source[0], len(text), case["lang"], text),
+    ).fetchone()
+    claim = run(
+        "insert into kb.claim (source_id, ordinal, start_at, end_at, text, lang, heading, rank) "
+        "values (%s, 0, 0, %s, %s, %s, '', 1) returning id",
+        (source[0], len(text), text, case["lang"]),
+    ).fetchone()
+    assert chunk is not None
+    assert claim is not None
+    for name in (case["first"], case["last"]):
+        kind = "person" if name in PERSONS else "concept"
+        concept = run(
+            "insert into kb.concept (key, title, slug, kind, lang, definition, n_sources, "
+            "n_mentions, input_sha, search_text, text_sha) "
+            "values (%s, %s, %s, %s, 'en', '', 1, 1, '', '', '') returning id",
+            (f"{name} {number}", name, f"{name} {number}", kind),
+        ).fetchone()
+        assert concept is not None
+        at = text.index(name) if name == case["first"] else text.rindex(name)
+        run(
+            "insert into kb.mention values (%s, %s, %s, %s, %s, %s, false, false)",
+            (concept[0], source[0], chunk[0], claim[0], at, at + len(name)),
+        )
+
+
+@pytest.fixture
+def verdicts(database: db.Database) -> dict[str, tuple[str, str]]:
+    """The (type or status, head) of each case, by its text."""
+    for number, case in enumerate(CASES):
+        _insert(database, case, number)
+    with database.transaction():
+        database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+        database.dicts("classify_by_rules")
+    return {
+        text: (edge_type, head)
+        for text, edge_type, head in database.connection.execute(
+            "select c.text, coalesce(e.type, e.status), h.title from kb.edge e "
+            "join kb.edge_evidence v on v.edge_id = e.id join kb.claim c on c.id = v.claim_id "
+            "join kb.concept h on h.id = e.head_id"
+        )
+    }
+
+
+def test_each_cue_gives_its_type_and_direction(verdicts: dict[str, tuple[str, str]]) -> None:
+    wrong = []
+    for case in CASES:
+        found = verdicts[case["text"]]
+        wanted = (case["type"], found[1] if case["head"] == "*" else case["head"])
+        if found != wanted:
+            wrong.append((case["text"], found, wanted))
+    assert wrong == []
+
+
+def test_every_type_is_tried_in_both_languages() -> None:
+    for lang in ("en", "ru"):
+        assert {case["type"] for case in CASES if case["lang"] == lang} == {
+            "is_a", "part_of", "based_on", "develops", "uses", "depends_on", "addresses",
+            "evaluated_on", "compares_with", "related_to", "rejected",
+        }  # fmt: skip
+
+
+def test_a_type_that_a_person_gave_is_final(database: db.Database) -> None:
+    _insert(database, CASES[0], 0)
+    database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+    database.connection.execute("update kb.edge set type = 'is_a', method = 'human'")
+    database.dicts("classify_by_rules")
+    row = database.connection.execute("select type, method from kb.edge").fetchone()
+    assert row == ("is_a", "human")
+
+
+def test_a_second_run_types_nothing(database: db.Database) -> None:
+    _insert(database, CASES[0], 0)
+    database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+    assert database.dicts("classify_by_rules") == [{"n_typed": 1, "n_rejected": 0}]
+    assert database.dicts("classify_by_rules") == [{"n_typed": 0, "n_rejected": 0}]
+
+
+def test_an_edge_without_evidence_goes(database: db.Database) -> None:
+    _insert(database, CASES[0], 0)
+    database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+    database.connection.execute("delete from kb.mention")
+    [counts] = database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+    assert counts == {"n_edges": 0, "n_new": 0, "n_changed": 0, "n_gone": 1}
+
+
+def test_a_statement_that_names_many_concepts_is_no_evidence(database: db.Database) -> None:
+    _insert(database, CASES[0], 0)
+    [counts] = database.dicts("link_concepts", {"max_named": 1, "max_kept": 5})
+    assert counts["n_edges"] == 0
