@@ -1,7 +1,7 @@
 """Measure speed and memory: prints a table, asserts nothing.
 
-Usage: bench.py [DIR], where DIR holds data sets: folders with a ``docs.jsonl`` of {id, title, text}.
-Rows whose data are not given say so. Times are medians; machines are noisy, so compare within a run.
+Usage: bench.py [DIR], where DIR holds data sets: folders with a ``docs.jsonl`` of {id, title,
+text}. Rows whose data are not given say so. Times are medians; compare within one run.
 """
 
 import json

@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
+
 from kbwiki import db
 
 _FILE = Path(__file__).parent.parent / "data" / "edges_smoke.tsv"
@@ -26,8 +27,8 @@ def _insert(database: db.Database, case: dict[str, str], number: int) -> None:
         (source[0], str(number), str(number), str(number), str(number)),
     )
     chunk = run(
-        "insert into kb.chunk (source_id, ordinal, start_at, end_at, headings, lang, text, text_sha) "
-        "values (%s, 0, 0, %s, '{}', %s, %s, '') returning id",
+        "insert into kb.chunk (source_id, ordinal, start_at, end_at, headings, lang, text, "
+        "text_sha) values (%s, 0, 0, %s, '{}', %s, %s, '') returning id",
         (source[0], len(text), case["lang"], text),
     ).fetchone()
     claim = run(

@@ -62,7 +62,8 @@ def test_a_newer_schema_is_refused(database: db.Database) -> None:
 def test_a_locale_that_does_not_fold_cyrillic_is_refused(cluster: embedded.Cluster) -> None:
     with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
         admin.execute(
-            "create database plain template template0 locale_provider libc locale 'C' encoding 'UTF8'"
+            "create database plain template template0 locale_provider libc "
+            "locale 'C' encoding 'UTF8'"
         )
         plain = db.connect(cluster.url("plain"))
         with pytest.raises(SchemaError, match="does not fold Cyrillic"):

@@ -105,8 +105,11 @@ def test_status_tells_counts_staleness_and_failures(built: Run, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("question", "slug"),
-    [("what are fast weights", "sources/fast-weights"), ("что такое линейное внимание", "sources/линейное-внимание")],
-)  # fmt: skip
+    [
+        ("what are fast weights", "sources/fast-weights"),
+        ("что такое линейное внимание", "sources/линейное-внимание"),
+    ],
+)
 def test_a_question_finds_its_source_by_words_alone(built: Run, question: str, slug: str) -> None:
     code, out, err = built("query", question, "--json")
     assert code == 0
@@ -148,8 +151,9 @@ def test_nothing_found_is_said_with_its_own_code(built: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["fast-weights", "Fast weights", "FAST_WEIGHTS", "concepts/fast-weights", "быстрые веса"]
-)  # fmt: skip
+    "name",
+    ["fast-weights", "Fast weights", "FAST_WEIGHTS", "concepts/fast-weights", "быстрые веса"],
+)
 def test_a_page_is_found_by_slug_title_and_alias(built: Run, name: str) -> None:
     code, out, _ = built("show", name)
     assert code == 0
