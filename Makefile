@@ -2,6 +2,10 @@
 PYTHON ?= python3
 PY := .venv/bin/python
 BENCH ?=
+INSTALL = $(PY) -m pip install -qq --editable
+# Python 3.11 reads .pth files in the locale's encoding: a relative path has no letters to misread.
+RELATIVE = @for f in .venv/lib/python3*/site-packages/_editable_impl_kbwiki.pth; do \
+  echo '../../../..' > "$$f"; done
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONUTF8 := 1
 
@@ -18,15 +22,18 @@ help:  ## Show this list.
 	@touch .venv/.made
 
 .venv/.core: pyproject.toml | .venv/.made
-	$(PY) -m pip install --quiet --editable .
+	$(INSTALL) .
+	$(RELATIVE)
 	@touch .venv/.core
 
 .venv/.dev: pyproject.toml | .venv/.core
-	$(PY) -m pip install --quiet --editable '.[dev]'
+	$(INSTALL) '.[dev]'
+	$(RELATIVE)
 	@touch .venv/.dev
 
 .venv/.st: pyproject.toml | .venv/.dev
-	$(PY) -m pip install --quiet --editable '.[st,dev]'
+	$(INSTALL) '.[st,dev]'
+	$(RELATIVE)
 	@touch .venv/.st
 
 setup: .venv/.dev  ## Install kbwiki and what its tests need.

@@ -1,5 +1,7 @@
 """The commands. Each is thin: flags in, one use case, a table or JSON out."""
 
+import io
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -41,7 +43,10 @@ def _root(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    for stream in (sys.stdout, sys.stderr):
+        # A locale that lacks a letter of a title must not end a run.
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")
 
 
 @app.command()

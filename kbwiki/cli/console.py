@@ -20,7 +20,9 @@ MAX_FAILURES = 20
 
 def print_json(value: object) -> None:
     """Print one JSON object on a line of its own."""
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, default=str) + "\n")
+    # A terminal that cannot show every letter still gets JSON that holds them all.
+    is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    sys.stdout.write(json.dumps(value, ensure_ascii=not is_utf8, default=str) + "\n")
     sys.stdout.flush()
 
 
