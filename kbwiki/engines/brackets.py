@@ -36,6 +36,8 @@ def bracket_aliases(text: str, start: int, end: int, found: list[Term]) -> Itera
             if _ACRONYM.fullmatch(part):
                 long = expansion(part, name or before)
                 if long:
+                    if phrase and lemma_key(long) == phrase.key:
+                        long = phrase.name
                     yield long, Alias(singular(part), "acronym", lang_of(part))
                     continue
             if phrase and not name and (shorter := _abbreviated(phrase.name, part)):
@@ -83,7 +85,7 @@ def expansion(acronym: str, before: str) -> str:
     n_words = len(WORD.findall(long))
     if n_words < 2 or re.search(r"[.;:()!?]", long):
         return ""
-    return singular(long) if not is_russian(long) else long
+    return long
 
 
 def _abbreviated(name: str, part: str) -> tuple[str, str] | None:
@@ -115,6 +117,13 @@ def abbreviates(short: str, long: str) -> bool:
     return shortened and at == len(words)
 
 
+def _tail_name(found: list[Term], phrase: Term) -> str | None:
+    """Return the name of a phrase's tail: in «накопление признаков (features)» only that is translated."""
+    return next(
+        (t.name for t in found if t.nested and t.end == phrase.end and t.start > phrase.start), None
+    )
+
+
 def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | None:
     """Return the name that ``part``, in the other script, translates: the phrase or one around it.
 
@@ -125,8 +134,8 @@ def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | 
     if is_russian(part) == is_russian(phrase.name) or not 1 <= len(words) <= 6 or not lemma_key(part):
         return None
     n_whole = len(phrase.key.split())
-    if phrase.tail and len(words) == phrase.tail and n_whole > phrase.tail + 1:
-        return None
+    if phrase.tail and len(words) <= phrase.tail < n_whole:
+        return _tail_name(found, phrase) if len(words) == phrase.tail else None
     if len(words) > n_whole:
         for term in found:
             if term.end < phrase.start and _PREPOSITION.fullmatch(text, term.end, phrase.start):

@@ -23,8 +23,8 @@ from kbwiki.records import (
 from kbwiki.text.chunks import page_of
 from kbwiki.text.lexicon import AGENT_VERBS, ANAPHORA, HEADING_STOP, KIND_HEADS, PARTITIVES
 from kbwiki.text.normal import canonical_key, clean_line
-from kbwiki.text.terms import Term, is_generic, terms
-from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, mask_math, sentences
+from kbwiki.text.terms import Term, best_name, is_generic, terms
+from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, mask_math, sentences, stream
 
 _PROSE = {"paragraph", "item", "quote"}
 _MAX_NAME_WORDS = 6
@@ -39,6 +39,7 @@ _IS_A = re.compile(
     r"|(?:—|–|-)\s+(?:это\b\s*)?|\bявля\w+\s+|\bпредставля\w+ собой\s+|\bназыва\w+\s+)",
     re.IGNORECASE,
 )
+_APPOSITION = re.compile(r"\s*,\s+(?:the|an?)\s+(?=[a-z])")
 _LEAD = re.compile(r"(?:the|a|an|in [^,]{3,40},|под)\s+", re.IGNORECASE)
 
 
@@ -91,6 +92,8 @@ def read_source(document: Document) -> Extraction:
         elif block.kind in _PROSE:
             _read_block(reading, block)
     _read_marks(document, reading.drafts)
+    if title:
+        _title_words(reading)
     return Extraction(
         title=title,
         lang=lang_of(document.text),
@@ -154,6 +157,18 @@ def _read_sentence(reading: _Reading, start: int, end: int, lang: Lang) -> None:
         )
 
 
+def _title_words(reading: _Reading) -> None:
+    """Count a title as named where prose uses each of its words, if not in a row."""
+    key = lemma_key(reading.document.title)
+    draft = reading.drafts.get(key)
+    if draft is None or draft.signals["noun"] + draft.signals["name"] or not draft.signals["title"]:
+        return
+    blocks = (b for b in reading.document.blocks if b.kind in _PROSE)
+    used = {w for b in blocks for w in stream(reading.text[b.start : b.end]).lemmas}
+    if all(len(word) < 4 or word in used for word in key.split()):
+        draft.signals["noun"] += 1
+
+
 def _add_alias(drafts: dict[str, _Draft], name: str, alias: Alias) -> None:
     draft = drafts[lemma_key(name)]
     draft.names[name, lang_of(name)] += 1
@@ -172,7 +187,7 @@ def _definition(
     if first.start not in {start, lead.end() if lead else start}:
         return
     subject_end = first.end
-    is_a = _IS_A.match(text, subject_end, end)
+    is_a = _IS_A.match(text, subject_end, end) or _APPOSITION.match(text, subject_end, end)
     if not is_a:
         return
     draft = drafts[first.key]
@@ -261,7 +276,7 @@ def _summary(claims: list[Claim]) -> str:
 
 
 def _finish(key: str, draft: _Draft) -> Candidate:
-    (name, lang), _ = min(draft.names.items(), key=lambda item: (-item[1], item[0]))
+    name, lang = best_name(draft.names)
     kinds = sorted(draft.kinds.items(), key=lambda item: (-item[1], item[0]))
     return Candidate(
         key=key,

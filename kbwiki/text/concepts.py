@@ -9,15 +9,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from kbwiki.records import Alias, Candidate, ConceptKind, Lang
-from kbwiki.text.lexicon import GENERIC_HEADS, KIND_HEADS
+from kbwiki.text.lexicon import GENERIC_HEADS, KIND_HEADS, TEST_HEADS
 from kbwiki.text.mentions import Name
 from kbwiki.text.normal import canonical_key, capitalise
-from kbwiki.text.terms import head_of, is_generic
-from kbwiki.text.words import WORD, lang_of, lemma, lemma_key
+from kbwiki.text.terms import best_name, head_of, is_generic
+from kbwiki.text.words import WORD, is_rare, is_russian, lang_of, lemma, lemma_key
 
-STRONG = ("title", "bold", "definition", "link", "acronym", "translation")
+STRONG = ("title", "bold", "definition", "link", "acronym", "translation", "heading")
 MIN_WEAK_SOURCES = 2
 MIN_WEAK_MENTIONS = 4
+MIN_IN_SOURCE = 2
+"""A term that one source names this often is one of its subjects."""
+MIN_PLAIN = 6
+"""A common word that a bracket renames must be named this often."""
+MIN_RARE = 5
+"""Letters of a rare word; shorter ones are symbols and initials."""
 UBIQUITY = 0.5
 """A single common word found in a larger share of the sources than this names nothing."""
 
@@ -47,6 +53,8 @@ class NewConcept:
     definitions: tuple[tuple[str, int, int], ...]
     main_sources: tuple[str, ...]
     names: tuple[Name, ...] = ()
+    marked: bool = False
+    """Whether an author set it off: a title, bold, a link, a definition, a bracket."""
     weak: bool = False
     """Whether it stands on being repeated alone, without a strong sign."""
 
@@ -61,6 +69,7 @@ class _Group:
     signals: Counter[str] = field(default_factory=Counter)
     kinds: Counter[ConceptKind] = field(default_factory=Counter)
     sources: set[str] = field(default_factory=set)
+    per_source: Counter[str] = field(default_factory=Counter)
     titled: set[str] = field(default_factory=set)
     aliases: dict[tuple[str, str], Alias] = field(default_factory=dict)
     definitions: list[tuple[str, int, int]] = field(default_factory=list)
@@ -92,6 +101,8 @@ def _aggregate(found: Iterable[SourceCandidate]) -> dict[str, _Group]:
         group.keys.add(candidate.key)
         group.names[candidate.name, candidate.lang] += sum(candidate.signals.values())
         group.signals.update(candidate.signals)
+        named = (candidate.signals.get(name, 0) for name in ("noun", "name", "nested"))
+        group.per_source[item.source_key] += sum(named)
         if candidate.kind:
             group.kinds[candidate.kind] += 1
         if candidate.signals.keys() - {"author"}:
@@ -122,6 +133,9 @@ def _merge(groups: dict[str, _Group]) -> list[_Group]:
         for bare in _bare_names(key):
             if bare in groups and not any(groups[bare].signals[s] for s in STRONG):
                 claims[bare][key] += groups[key].n_named
+        for bare in _tested(key):
+            if bare in groups:
+                claims[key][bare] += 1 + groups[key].n_named
     parent = {key: key for key in {*groups, *claims}}
 
     def root(key: str) -> str:
@@ -150,6 +164,13 @@ def _bare_names(key: str) -> list[str]:
         for name, head in (words, words[::-1])
         if head in KIND_HEADS and any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
     ]
+
+
+def _tested(key: str) -> list[str]:
+    """Return the name of a task or test without that word: "babi" of "babi benchmark"."""
+    words = key.split()
+    ends = [words[:-1] if words[-1] in TEST_HEADS else [], words[1:] if words[0] in TEST_HEADS else []]
+    return [" ".join(rest) for rest in ends if len(rest) > 1]
 
 
 def _owners(short: str, claims: Counter[str], groups: dict[str, _Group]) -> list[str]:
@@ -184,6 +205,7 @@ def _joined(parts: list[_Group]) -> _Group:
         out.signals.update(part.signals)
         out.kinds.update(part.kinds)
         out.sources |= part.sources
+        out.per_source.update(part.per_source)
         out.titled |= part.titled
         out.aliases.update(part.aliases)
         out.definitions += part.definitions
@@ -192,7 +214,6 @@ def _joined(parts: list[_Group]) -> _Group:
 
 def _is_concept(group: _Group, n_sources: int) -> bool:
     signals = group.signals
-    key = min(group.keys, key=lambda k: (-len(k.split()), k))
     is_plain = all(" " not in k for k in group.keys) and not signals["name"]
     if all(is_generic(k) for k in group.keys):
         return bool(signals["title"])
@@ -200,17 +221,66 @@ def _is_concept(group: _Group, n_sources: int) -> bool:
         return True
     if is_plain and len(group.sources) > max(4, UBIQUITY * n_sources) and not signals["bold"]:
         return False
-    if signals["bold"] and (signals["definition"] or group.n_named >= 2):
+    return _is_marked(group, is_plain) or _is_salient(group) or _is_shared(group, is_plain)
+
+
+def _is_marked(group: _Group, is_plain: bool) -> bool:
+    """Tell whether an author set the name off: bold, link, definition, heading, bracket."""
+    signals, n = group.signals, group.n_named
+    if signals["bold"] and (signals["definition"] or n >= 1 + is_plain):
         return True
-    if signals["link"] >= 1 and group.n_named >= 1:
+    if signals["bold"] and (signals["acronym"] or signals["translation"]):
         return True
-    if signals["definition"] and not is_plain and group.n_named >= 2:
+    if signals["link"] >= 1 and n >= 1:
         return True
-    if (signals["acronym"] or signals["translation"]) and group.n_named >= 2:
-        return not is_plain or len(group.sources) >= 2
-    if is_plain or head_of(key) in GENERIC_HEADS or any(c.isdigit() for c in key.split()[0][:1]):
+    if signals["definition"] and n >= 2 and not (is_plain and _is_common(group)):
+        return True
+    if signals["heading"] and n >= 1 and not (is_plain and _is_common(group)):
+        return True
+    if (signals["acronym"] or signals["translation"]) and n >= 2:
+        return not is_plain or n >= MIN_PLAIN or not _is_common(group)
+    return False
+
+
+def _is_salient(group: _Group) -> bool:
+    """Tell whether one source repeats the name, and the name is a term rather than common words."""
+    most = max(group.per_source.values(), default=0)
+    if most < MIN_IN_SOURCE or not group.n_named:
+        return False
+    return not all(_is_loose(key, most) for key in group.keys)
+
+
+def _is_loose(key: str, n: int) -> bool:
+    """Tell whether a name is a common word, a number, or words hung on a head that says nothing.
+
+    An English compound may have such a head (exchange rate) if it is named more than ``n`` = 2 times;
+    a Russian one is then a genitive («число токенов»), which is no fixed name.
+    """
+    words = key.split()
+    if len(words) == 1:
+        return not is_rare(key) or len(key) < MIN_RARE
+    if words[0][:1].isdigit() or words[0] in GENERIC_HEADS:
+        return True
+    if head_of(key) in GENERIC_HEADS and (is_russian(key) or n <= MIN_IN_SOURCE):
+        return True
+    return all(len(word) < 3 for word in words)
+
+
+def _is_common(group: _Group) -> bool:
+    return all(" " not in key and not is_rare(key) for key in group.keys)
+
+
+def _is_shared(group: _Group, is_plain: bool) -> bool:
+    """Tell whether several sources repeat the name."""
+    key = min(group.keys, key=lambda k: (-len(k.split()), k))
+    if is_plain or head_of(key) in GENERIC_HEADS or key[:1].isdigit():
         return False
     return len(group.sources) >= MIN_WEAK_SOURCES and group.n_named >= MIN_WEAK_MENTIONS
+
+
+def rank_key(concept: NewConcept, n_mentions: int) -> tuple[bool, int, str]:
+    """Return the order of a source's concepts, first the surest: strong signs, then how often named."""
+    return concept.weak, -n_mentions * (2 if concept.marked else 1), concept.key
 
 
 def _title(group: _Group) -> tuple[str, Lang]:
@@ -220,18 +290,22 @@ def _title(group: _Group) -> tuple[str, Lang]:
         totals[lang] += n
     for alias in group.aliases.values():
         totals[alias.lang] += 0
-    lang: Lang = "ru" if totals["ru"] > totals["en"] else "en"
+    main: Lang = "ru" if totals["ru"] > totals["en"] else "en"
     headed = [(n, name) for (name, its), n in group.headed.items() if its == lang]
     names = headed or [(n, name) for (name, its), n in group.names.items() if its == lang]
     acronyms = {canonical_key(a.name) for a in group.aliases.values() if a.kind == "acronym"}
     whole = [(n, name) for n, name in names if canonical_key(name) not in acronyms] or names
-    _, name = min(whole, key=lambda item: (-item[0], item[1]))
+    counts: Counter[tuple[str, Lang]] = Counter()
+    for n, name in whole:
+        counts[name, lang] += n
+    name, _ = best_name(counts)
     return capitalise(name) if name[1:2].islower() or " " in name else name, lang
 
 
 def _kind(group: _Group, title: str) -> ConceptKind:
     votes = Counter(group.kinds)
-    names = [title, *(a.name for a in group.aliases.values()), *(n for n, _ in group.names)]
+    others = (a.name for _, a in sorted(group.aliases.items()) if a.kind != "acronym")
+    names = [title, *others, *(n for n, _ in sorted(group.names) if not n.isupper())]
     for name in names:
         words = [lemma(w) for w in WORD.findall(name)]
         ends = words[:1] + words[-1:] if lang_of(name) == "ru" else words[-1:]
@@ -263,7 +337,8 @@ def _concept(group: _Group) -> NewConcept:
         names=_names(group, title_key, keys - {""}),
         definitions=tuple(sorted(group.definitions)),
         main_sources=tuple(sorted(group.titled)),
-        weak=not any(group.signals[s] for s in STRONG),
+        marked=any(group.signals[s] for s in STRONG),
+        weak=not (any(group.signals[s] for s in STRONG) or _is_salient(group)),
     )
 
 

@@ -14,14 +14,14 @@ STOP_MODIFIERS = _words(
     "a an the this that these those such other another many several some any each every all both few more most "
     "much same different various certain new old first second third last next previous recent current further "
     "following given own main key important large small big great good bad high low long short full whole entire "
-    "only single double possible usual common typical particular specific special general simple modern early late "
+    "only single double possible usual common typical particular specific special general simple modern "
     "propose use report learn show know call base require increase similar additional initial final original "
-    "actual real able available useful necessary sufficient different single "
+    "actual real able available useful necessary sufficient different single plain past ordinary usual classic classical pure "
     "этот тот такой другой иной многие некоторый каждый весь сам самый новый старый первый второй третий последний "
     "следующий предыдущий недавний данный основной главный важный большой малый маленький хороший плохой высокий "
-    "низкий полный целый один единственный возможный обычный общий частый типичный особый простой современный ранний "
-    "поздний свой наш их его ее какой который любой разный различный определенный нужный необходимый похожий "
-    "это то все дополнительный текущий исходный итоговый конечный оба много несколько мой ваш чей ряд"
+    "низкий полный целый один единственный возможный обычный общий частый типичный особый простой современный "
+    "свой наш их его ее какой который любой разный различный определенный нужный необходимый похожий "
+    "это то все классический чистый прежний постоянный явный дополнительный текущий исходный итоговый конечный оба много несколько мой ваш чей ряд"
 )
 """Lemmas cut from the front of a noun phrase."""
 
@@ -37,7 +37,7 @@ GENERIC_HEADS = _words(
     "impact change increase decrease use usage application need ability value size length amount rate degree order "
     "range row column hand word name term definition year month day week hour minute second century decade people "
     "man woman person world country city state lot bit pair piece couple dozen half quarter percent share sense "
-    "basis detail aspect feature property factor variant version series study experiment evidence input output "
+    "basis detail aspect property factor variant version series study experiment evidence input output "
     "process approach method model system setting choice option rest whole course "
     "способ часть время число количество вид тип форма случай пример роль вещь факт результат набор группа список "
     "уровень точка шаг место линия конец сторона работа статья автор раздел глава рисунок таблица страница заметка "
@@ -48,6 +48,9 @@ GENERIC_HEADS = _words(
     "система выбор счет момент раз помощь понятие миллион тысяча ошибка потеря поиск роль теория след образ качество мера сила ход вариант"
 )
 """Lemmas that make no concept as a lone head, or under a plain modifier, without a strong sign."""
+
+TEST_HEADS = _words("task test benchmark dataset задача тест бенчмарк датасет")
+"""A name with one of these and the name alone are the same thing."""
 
 FALSE_NOUNS = _words(
     "outperform use compress combine require improve extend propose introduce reduce achieve store update "
@@ -85,9 +88,7 @@ ANAPHORA = _words(
 )
 """Words with which a sentence leans on the one before it."""
 
-KIND_HEADS: dict[str, ConceptKind] = {
-    word: kind
-    for kind, words in {
+_KINDS: dict[ConceptKind, str] = {
         "model": "model network transformer architecture rnn lstm family layer block backbone encoder decoder "
         "net machine llm module agent модель сеть трансформер архитектура слой семейство блок кодировщик модуль агент",
         "method": "method algorithm optimizer optimiser rule technique procedure scheme approach solver scan "
@@ -104,9 +105,8 @@ KIND_HEADS: dict[str, ConceptKind] = {
         "университет институт лаборатория компания организация",
         "person": "researcher psychologist scientist physicist mathematician neuroscientist engineer author "
         "исследователь психолог учёный ученый физик математик нейробиолог инженер",
-    }.items()
-    for word in words.split()
 }
+KIND_HEADS = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 """Head lemma of a name or of its definition's genus -> kind."""
 
 PARTITIVES = _words(

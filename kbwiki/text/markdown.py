@@ -185,11 +185,11 @@ def _inline(children: list[Token], builder: Builder) -> None:
                 builder.add(" ")
             case "html_inline" if token.content.lower().startswith("<br"):
                 builder.add(" ")
-            case "strong_open":
+            case "strong_open" | "em_open":
                 opened.append((start, ""))
             case "link_open":
                 opened.append((start, str(token.attrs.get("href", ""))))
-            case "strong_close" if opened:
+            case "strong_close" | "em_close" if opened:
                 builder.mark("bold", opened.pop()[0])
             case "link_close" if opened:
                 at, target = opened.pop()

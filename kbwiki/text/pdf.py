@@ -16,7 +16,8 @@ from kbwiki.records import Block, BlockKind, Document
 from kbwiki.text.markdown import Builder, is_references
 from kbwiki.text.normal import clean_line, clean_text
 
-_LIGATURES = str.maketrans({"ﬁ": "fi", "ﬂ": "fl", "ﬀ": "ff", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st"})
+# pdfium writes a hyphen at a line's end as a control character.
+_LIGATURES = str.maketrans({"ﬁ": "fi", "ﬂ": "fl", "ﬀ": "ff", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "\x02": "-", "\ufffe": "-"})
 _SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
 
 
@@ -68,7 +69,8 @@ def _read(pdf: Any) -> Document:
     blocks = _mark_references(builder.blocks, text)
     first = next((text[b.start : b.end] for b in blocks if b.kind == "heading"), "")
     dated = _pdf_date(meta.get("CreationDate", ""))
-    notes = (f"pages {', '.join(empty)}: no text layer, {len(empty)} of {len(pages)}",) if empty else ()
+    page_s = "page" if len(empty) == 1 else "pages"
+    notes = (f"{page_s} {', '.join(empty)} of {len(pages)}: no text layer",) if empty else ()
     author = clean_line(meta.get("Author", ""))
     return Document(
         text=text,

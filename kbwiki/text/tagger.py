@@ -75,3 +75,8 @@ def _options(word: str, cased: bool) -> tuple[tuple[int, float], ...]:
     """Return the tags that a word can have with log p(word | tag); none: any tag."""
     found = _model()._tag_word(word, cutoff=5, casesensitive=cased, conditional=True)
     return tuple((tag, p) for tag, p in found if tag != _UNKNOWN)
+
+
+def is_listed(word: str) -> bool:
+    """Tell whether a lower-case English word is among the common ones that the model lists."""
+    return word in _model().cache

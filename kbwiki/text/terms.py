@@ -5,7 +5,8 @@ and gender; a Latin word in a Russian sentence is a name.
 """
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -19,7 +20,7 @@ MAX_WORDS = 5
 _MAX_LETTERS = 60
 """A longer token is data, no word."""
 _INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z][A-Z]|\d.*[A-Za-z]")
-_ENGLISH = re.compile(r"[ANPEG]*[NP]M?|[ANPE]+G")
+_ENGLISH = re.compile(r"P+oP+|[ANPEG]*[NP]M?|[ANPE]+G")
 # A surname that the dictionary lacks («правило Хебба»): its ending looks like a genitive.
 _SURNAME = re.compile(r"[А-ЯЁ][а-яё]{2,}(?:а|я|ого|его|ой|ей|ы|и)")
 _DETERMINERS = {"a", "an", "the", "its", "their", "his", "her", "this", "that", "these", "each", "every"}
@@ -57,8 +58,16 @@ def _english(text: str) -> Iterator[Term]:
         _class(tok, tag, toks[i + 1].text if i + 1 < len(toks) else "", i == 0)
         for i, (tok, tag) in enumerate(zip(toks, tags, strict=True))
     )
-    for match in re.finditer(r"[ANPEGM]+", classes):
+    classes = _with_of(toks, classes)
+    for match in re.finditer(r"[ANPEGMo]+", classes):
         yield from _english_phrases(text, toks, classes, match.start(), match.end())
+
+
+def _with_of(toks: list[Token], classes: str) -> str:
+    """Mark "of" between two capitalised names: the Bank of England is one."""
+    return re.sub(
+        r"(?<=P)\.(?=P)", lambda m: "o" if toks[m.start()].text == "of" else ".", classes
+    )
 
 
 def _class(token: Token, tag: str, following: str, first: bool) -> str:
@@ -89,12 +98,14 @@ def _english_phrases(
 ) -> Iterator[Term]:
     """Yield the phrases in an unbroken run of words, each as long as it can be, left to right."""
     while start < end:
-        if classes[start] == "M" or lemma(toks[start].text) in STOP_MODIFIERS:
+        named = classes[start : start + 2] == "PP" and start > 0
+        if classes[start] == "M" or (lemma(toks[start].text) in STOP_MODIFIERS and not named):
             start += 1
             continue
         match = _ENGLISH.match(classes, start, end)
         if not match:
-            return
+            start += 1
+            continue
         term = _english_term(text, toks[start : match.end()], match.group())
         if term:
             yield term
@@ -105,17 +116,29 @@ def _english_term(text: str, words: list[Token], classes: str) -> Term | None:
     if len(words) > MAX_WORDS or classes == "G" or (len(words) == 1 and classes in "AE"):
         return None
     surface = text[words[0].start : words[-1].end]
-    proper = all(c in "PM" for c in classes)
-    name = surface if proper and surface[-2:-1].islower() else singular(surface)
-    return Term(words[0].start, words[-1].end, name, lemma_key(name), proper)
+    proper = all(c in "PMo" for c in classes)
+    return Term(words[0].start, words[-1].end, surface, lemma_key(surface), proper)
 
 
 def singular(name: str) -> str:
-    """Return an English name with its last word in the singular where that only drops an ``s``."""
+    """Return an English name with its last word in the singular where that only drops an ``s``.
+
+    A capitalised last word is a name (Titans) unless it is an acronym (RNNs).
+    """
     head, _, last = name.rpartition(" ")
-    if last.endswith("s") and len(last) > 3 and lemma(last) == last[:-1].casefold():
+    is_name = last[:1].isupper() and last[1:].islower()
+    if last.endswith("s") and len(last) > 3 and not is_name and lemma(last) == last[:-1].casefold():
         last = last[:-1]
     return f"{head} {last}".strip()
+
+
+def best_name(names: Mapping[tuple[str, Lang], int]) -> tuple[str, Lang]:
+    """Return the commonest of a name's forms; a plural gives way to its singular if that was seen."""
+    counts: Counter[tuple[str, Lang]] = Counter()
+    for (name, lang), n in names.items():
+        one = (singular(name), lang)
+        counts[one if one in names else (name, lang)] += n
+    return min(counts, key=lambda form: (-counts[form], form))
 
 
 def _russian(text: str) -> Iterator[Term]:
@@ -262,7 +285,8 @@ def _genitive(word: str) -> bool:
 def _nominative(text: str, toks: list[Token], adjectives: list[int], noun: int, end: int) -> str:
     word = toks[noun].text
     prefix, _, last = word.rpartition("-")
-    reading = _nouns(word)[0]
+    readings = _nouns(word)
+    reading = next((p for p in readings if "Pltm" not in p.tag), readings[0])
     plural_only = "Pltm" in reading.tag
     grammemes = {"nomn"} if plural_only else {"nomn", "sing"}
     head = reading.inflect(grammemes) or reading
@@ -270,8 +294,8 @@ def _nominative(text: str, toks: list[Token], adjectives: list[int], noun: int, 
     parts = [f"{prefix}-{name}" if prefix else name]
     want = {"nomn", "plur"} if plural_only else {"nomn", "sing", head.tag.gender or "masc"}
     for at in reversed(adjectives):
-        readings = [p for p in parses(toks[at].text) if p.tag.POS in {"ADJF", "PRTF"}]
-        form = readings[0].inflect(want)
+        adjective = next(p for p in parses(toks[at].text) if p.tag.POS in {"ADJF", "PRTF"})
+        form = adjective.inflect(want)
         parts.insert(0, _like(toks[at].text, form.word if form else toks[at].text))
     if end > noun + 1:
         parts.append(text[toks[noun + 1].start : toks[end - 1].end])

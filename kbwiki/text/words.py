@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from kbwiki.records import Document, Lang
+from kbwiki.text.tagger import is_listed
 
 _CYRILLIC = re.compile(r"[а-яёА-ЯЁ]")
 _LATIN = re.compile(r"[A-Za-z]")
@@ -179,7 +180,7 @@ def lemma(word: str) -> str:
     if len(low) > _MAX_WORD:
         return low
     if _CYRILLIC.search(low):
-        return str(_morph().parse(low)[0].normal_form).replace("ё", "е")
+        return str(_likeliest(parses(low)).normal_form).replace("ё", "е")
     if not low.isalpha() or len(low) < 4 or word.isupper():
         return low
     import simplemma
@@ -187,6 +188,14 @@ def lemma(word: str) -> str:
     found = simplemma.lemmatize(low, lang="en").casefold()
     # A name that the dictionary lacks (DeltaNets) still loses its plural.
     return found[:-1] if found == low and _PLURAL.search(low) else found
+
+
+def _likeliest(found: tuple[Any, ...]) -> Any:
+    """Return the first reading; «весов» is of «вес», not of «весы», which has no singular."""
+    first = found[0]
+    if "Pltm" not in first.tag:
+        return first
+    return next((p for p in found if p.tag.POS == "NOUN" and "Pltm" not in p.tag), first)
 
 
 @cache
@@ -206,3 +215,10 @@ def is_russian(word: str) -> bool:
     """Tell whether a word is written in Cyrillic."""
     return bool(_CYRILLIC.search(word))
 
+
+
+def is_rare(word: str) -> bool:
+    """Tell whether a lemma is missing from the dictionary: a term of some field rather than a word."""
+    if is_russian(word):
+        return not _morph().word_is_known(word)
+    return not is_listed(word)
