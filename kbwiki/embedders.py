@@ -135,6 +135,8 @@ class E5Small:
 
     @cached_property
     def _session(self) -> Any:
+        # It reports its use to its maker, and keeps an id in the home folder, unless told not to.
+        os.environ["ORT_DISABLE_TELEMETRY"] = "1"
         try:
             import onnxruntime
         except ImportError as error:

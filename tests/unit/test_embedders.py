@@ -354,3 +354,15 @@ def test_the_import_is_light() -> None:
     code = f"import sys, kbwiki.embedders; print(sorted(set({heavy.split()}) & set(sys.modules)))"
     command = [sys.executable, "-c", code]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_the_runtime_keeps_nothing_in_the_home_folder(tmp_path: Path, cache_dir: Path) -> None:
+    """onnxruntime would write an id there and report its use."""
+    code = (
+        "import sys; from pathlib import Path; from kbwiki.embedders import make_embedder; "
+        "make_embedder('e5-small', Path(sys.argv[1]), 1).embed(['привет'], 'query')"
+    )
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    environment.pop("XDG_CACHE_HOME", None)
+    subprocess.run([sys.executable, "-c", code, str(cache_dir)], env=environment, check=True)
+    assert list(tmp_path.iterdir()) == []
