@@ -117,11 +117,9 @@ def abbreviates(short: str, long: str) -> bool:
     return shortened and at == len(words)
 
 
-def _tail_name(found: list[Term], phrase: Term) -> str | None:
-    """Return the name of a phrase's tail: in «накопление признаков (features)» only that is translated."""
-    return next(
-        (t.name for t in found if t.nested and t.end == phrase.end and t.start > phrase.start), None
-    )
+def _tail(found: list[Term], phrase: Term) -> Term | None:
+    """Return a phrase's tail: «накопление признаков (features)» translates only that."""
+    return next((t for t in found if t.nested and t.end == phrase.end > t.start > phrase.start), None)
 
 
 def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | None:
@@ -134,8 +132,12 @@ def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | 
     if is_russian(part) == is_russian(phrase.name) or not 1 <= len(words) <= 6 or not lemma_key(part):
         return None
     n_whole = len(phrase.key.split())
-    if phrase.tail and len(words) <= phrase.tail < n_whole:
-        return _tail_name(found, phrase) if len(words) == phrase.tail else None
+    if phrase.tail and len(words) == phrase.tail and (tail := _tail(found, phrase)):
+        is_whole = len(WORD.findall(tail.name)) == phrase.tail
+        if is_whole and part != singular(part) and head_of(phrase.key) != head_of(tail.key):
+            return tail.name
+        if n_whole > phrase.tail + 1:
+            return None
     if len(words) > n_whole:
         for term in found:
             if term.end < phrase.start and _PREPOSITION.fullmatch(text, term.end, phrase.start):

@@ -24,7 +24,7 @@ from kbwiki.text.chunks import page_of
 from kbwiki.text.lexicon import AGENT_VERBS, ANAPHORA, HEADING_STOP, KIND_HEADS, PARTITIVES
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.text.terms import Term, best_name, is_generic, terms
-from kbwiki.text.words import WORD, lang_of, lemma, lemma_key, mask_math, sentences, stream
+from kbwiki.text.words import WORD, is_given_name, lang_of, lemma, lemma_key, mask_math, sentences, stream
 
 _PROSE = {"paragraph", "item", "quote"}
 _MAX_NAME_WORDS = 6
@@ -215,6 +215,9 @@ def _agents(text: str, found: list[Term], drafts: dict[str, _Draft]) -> None:
     """Take two-word names around a verb of making for persons."""
     for term in found:
         if not term.proper or len(term.key.split()) != 2 or kind_of(term.key):
+            continue
+        if is_given_name(term.name.split()[0]):
+            drafts[term.key].kinds["person"] += 1
             continue
         after = WORD.findall(text[term.end : term.end + 60])[:6]
         if any(lemma(w) in AGENT_VERBS for w in after[:4]) and all(

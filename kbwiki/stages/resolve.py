@@ -14,13 +14,7 @@ from typing import Any
 
 from kbwiki.records import Alias, Candidate
 from kbwiki.stages.stage import Outcome, Services, Stage
-from kbwiki.text.concepts import (
-    MIN_WEAK_MENTIONS,
-    MIN_WEAK_SOURCES,
-    NewConcept,
-    SourceCandidate,
-    resolve_candidates,
-)
+from kbwiki.text.concepts import NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line
 
@@ -140,12 +134,7 @@ def _match(
         for match, *_ in source.mentions:
             counts[match.owner] += 1
             places[match.owner].add(key)
-    kept = [
-        c
-        for c in concepts
-        if counts[c.key] >= (MIN_WEAK_MENTIONS if c.weak else 1)
-        and len(places[c.key]) >= (MIN_WEAK_SOURCES if c.weak else 1)
-    ]
+    kept = [c for c in concepts if c.stands(counts[c.key], len(places[c.key]))]
     return kept, (found if len(kept) == len(concepts) else _find(kept, sources))
 
 

@@ -20,8 +20,10 @@ MIN_WEAK_SOURCES = 2
 MIN_WEAK_MENTIONS = 4
 MIN_IN_SOURCE = 2
 """A term that one source names this often is one of its subjects."""
-MIN_PLAIN = 6
+MIN_PLAIN = 8
 """A common word that a bracket renames must be named this often."""
+MAX_RARE_SOURCES = 5
+"""Sources after which an unmarked word is the field's everyday language."""
 MIN_RARE = 5
 """Letters of a rare word; shorter ones are symbols and initials."""
 UBIQUITY = 0.5
@@ -56,7 +58,15 @@ class NewConcept:
     marked: bool = False
     """Whether an author set it off: a title, bold, a link, a definition, a bracket."""
     weak: bool = False
-    """Whether it stands on being repeated alone, without a strong sign."""
+    """Whether it stands on being repeated alone, in several sources or often in one."""
+
+    def stands(self, n_mentions: int, n_sources: int) -> bool:
+        """Tell whether what matching found of it is enough to keep it."""
+        if self.marked:
+            return n_mentions > 0
+        if self.weak:
+            return n_mentions >= MIN_WEAK_MENTIONS and n_sources >= MIN_WEAK_SOURCES
+        return n_mentions >= MIN_IN_SOURCE
 
 
 @dataclass(slots=True)
@@ -247,10 +257,12 @@ def _is_salient(group: _Group) -> bool:
     most = max(group.per_source.values(), default=0)
     if most < MIN_IN_SOURCE or not group.n_named:
         return False
-    return not all(_is_loose(key, most) for key in group.keys)
+    if all(" " not in name and is_russian(name) and name[:1].isupper() for name, _ in group.names):
+        return False  # a surname
+    return not all(_is_loose(key, most, len(group.sources)) for key in group.keys)
 
 
-def _is_loose(key: str, n: int) -> bool:
+def _is_loose(key: str, n: int, n_sources: int) -> bool:
     """Tell whether a name is a common word, a number, or words hung on a head that says nothing.
 
     An English compound may have such a head (exchange rate) if it is named more than ``n`` = 2 times;
@@ -258,7 +270,7 @@ def _is_loose(key: str, n: int) -> bool:
     """
     words = key.split()
     if len(words) == 1:
-        return not is_rare(key) or len(key) < MIN_RARE
+        return n_sources > MAX_RARE_SOURCES or not is_rare(key) or len(key) < MIN_RARE
     if words[0][:1].isdigit() or words[0] in GENERIC_HEADS:
         return True
     if head_of(key) in GENERIC_HEADS and (is_russian(key) or n <= MIN_IN_SOURCE):
@@ -286,11 +298,9 @@ def rank_key(concept: NewConcept, n_mentions: int) -> tuple[bool, int, str]:
 def _title(group: _Group) -> tuple[str, Lang]:
     """Return the commonest name, in the language in which most of the names are."""
     totals: Counter[Lang] = Counter()
-    for (_, lang), n in group.names.items():
-        totals[lang] += n
-    for alias in group.aliases.values():
-        totals[alias.lang] += 0
-    main: Lang = "ru" if totals["ru"] > totals["en"] else "en"
+    for (_, its), n in group.names.items():
+        totals[its] += n
+    lang: Lang = "ru" if totals["ru"] > totals["en"] else "en"
     headed = [(n, name) for (name, its), n in group.headed.items() if its == lang]
     names = headed or [(n, name) for (name, its), n in group.names.items() if its == lang]
     acronyms = {canonical_key(a.name) for a in group.aliases.values() if a.kind == "acronym"}

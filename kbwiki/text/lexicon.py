@@ -16,12 +16,12 @@ STOP_MODIFIERS = _words(
     "following given own main key important large small big great good bad high low long short full whole entire "
     "only single double possible usual common typical particular specific special general simple modern "
     "propose use report learn show know call base require increase similar additional initial final original "
-    "actual real able available useful necessary sufficient different single plain past ordinary usual classic classical pure "
+    "actual real able available useful necessary sufficient different single plain ordinary usual classic classical pure "
     "этот тот такой другой иной многие некоторый каждый весь сам самый новый старый первый второй третий последний "
     "следующий предыдущий недавний данный основной главный важный большой малый маленький хороший плохой высокий "
     "низкий полный целый один единственный возможный обычный общий частый типичный особый простой современный "
     "свой наш их его ее какой который любой разный различный определенный нужный необходимый похожий "
-    "это то все классический чистый прежний постоянный явный дополнительный текущий исходный итоговый конечный оба много несколько мой ваш чей ряд"
+    "это то все классический чистый прежний явный дополнительный текущий исходный итоговый конечный оба много несколько мой ваш чей ряд"
 )
 """Lemmas cut from the front of a noun phrase."""
 
@@ -45,7 +45,7 @@ GENERIC_HEADS = _words(
     "применение потребность способность значение размер длина скорость степень порядок ряд слово имя термин "
     "определение год месяц день неделя час минута секунда век человек мир страна город пара половина процент доля "
     "смысл основа деталь свойство вариант версия исследование эксперимент вход выход процесс подход метод модель "
-    "система выбор счет момент раз помощь понятие миллион тысяча ошибка потеря поиск роль теория след образ качество мера сила ход вариант"
+    "система выбор счет момент раз помощь понятие миллион тысяча ошибка потеря поиск роль теория след образ качество мера сила ход сообщение мнение сведение данные оценка вывод"
 )
 """Lemmas that make no concept as a lone head, or under a plain modifier, without a strong sign."""
 

@@ -86,7 +86,8 @@ def _class(token: Token, tag: str, following: str, first: bool) -> str:
         return "."
     if "-" in word and word[1:].islower() and not tag.startswith("NN"):
         return "A"
-    if word[0].isupper() and (not first or following[:1].isupper()):
+    opens_name = following[:1].isupper() and tag[:2] in {"NN", "NP", "AJ", "UN", "VV"}
+    if word[0].isupper() and (not first or opens_name):
         return "P"
     if tag == "NP0":
         return "P" if word[0].isupper() else "N"

@@ -222,3 +222,8 @@ def is_rare(word: str) -> bool:
     if is_russian(word):
         return not _morph().word_is_known(word)
     return not is_listed(word)
+
+
+def is_given_name(word: str) -> bool:
+    """Tell whether the dictionary knows a Russian word as a person's first name."""
+    return is_russian(word) and "Name" in parses(word)[0].tag
