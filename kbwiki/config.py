@@ -6,7 +6,7 @@ plain arguments travel.
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from platformdirs import user_cache_path
 from pydantic import Field, SecretStr, ValidationError
@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     wiki_dir: Path = Field(
         Path("wiki"), description="Folder for the exported wiki, from the knowledge base's root."
     )
-    lang: str = Field(
+    lang: Literal["auto", "en", "ru"] = Field(
         "auto", description="Language of pages: auto (that of most evidence), en or ru."
     )
     jobs: int = Field(0, ge=0, le=64, description="Parallel workers; 0 means one for each core.")
