@@ -24,7 +24,7 @@ class Engine(Protocol):
 
 
 def make_engine(name: str) -> Engine:
-    """Return the engine of a setting: ``auto`` or ``local``; raise ConfigError for an unknown one."""
+    """Return the engine of a setting: ``auto`` or ``local``; ConfigError for another."""
     if name in {"auto", "local"}:
         from kbwiki.engines.local import LocalEngine
 

@@ -15,22 +15,26 @@ from kbwiki.text.words import WORD, is_russian, lang_of, lemma_key
 
 _BRACKET = re.compile(r"\s\(([^()]{2,90})\)")
 _PREFIX = re.compile(
-    r"^(?:англ|рус|лат|сокр|от англ|от)\.?\s+|^(?:also|or|short for|abbreviated|known as|called|also called|"
-    r"или|также|далее|сокращённо|сокращенно|in Russian|in English)[\s:]+",
+    r"^(?:англ|рус|лат|сокр|от англ|от)\.?\s+|^(?:also|or|short for|abbreviated|known as|called|"
+    r"also called|или|также|далее|сокращённо|сокращенно|in Russian|in English)[\s:]+",
     re.IGNORECASE,
 )
 _PREPOSITION = re.compile(r"\s(?:в|во|на|с|со|по|без|для|из|как|и|of|in|as|with|for|and)\s")
 _ACRONYM = re.compile(r"(?=(?:.*[A-ZА-ЯЁ]){2})[A-Za-zА-Яа-яЁё0-9][\w\-–/]{1,11}")
 
 
-def bracket_aliases(text: str, start: int, end: int, found: list[Term]) -> Iterator[tuple[str, Alias]]:
-    """Yield (name, alias) for each bracket in ``text[start:end]`` that renames what stands before it."""
+def bracket_aliases(
+    text: str, start: int, end: int, found: list[Term]
+) -> Iterator[tuple[str, Alias]]:
+    """Yield (name, alias) for each bracket in ``text[start:end]`` that renames what stands before
+    it.
+    """
     for match in _BRACKET.finditer(text, start, end):
         before = text[start : match.start()]
         phrase = _phrase_before(found, match.start())
         name = ""
-        for part in re.split(r"\s*[,;]\s*", match.group(1)):
-            part = clean_line(_PREFIX.sub("", part)).strip(" \"'«»“”")
+        for piece in re.split(r"\s*[,;]\s*", match.group(1)):
+            part = clean_line(_PREFIX.sub("", piece)).strip(" \"'«»“”")
             if not part or part[:1].isdigit():
                 continue
             if _ACRONYM.fullmatch(part):
@@ -53,9 +57,13 @@ def bracket_aliases(text: str, start: int, end: int, found: list[Term]) -> Itera
 
 
 def _phrase_before(found: list[Term], at: int) -> Term | None:
-    """Return the longest phrase that ends at an offset; the tail alone where its head says nothing."""
+    """Return the longest phrase that ends at an offset; the tail alone where its head is plain."""
     ending = [t for t in found if t.end == at]
-    if len(ending) > 1 and head_of(ending[0].key) in GENERIC_HEADS and len(ending[-1].key.split()) > 1:
+    if (
+        len(ending) > 1
+        and head_of(ending[0].key) in GENERIC_HEADS
+        and len(ending[-1].key.split()) > 1
+    ):
         return ending[-1]
     return ending[0] if ending else None
 
@@ -63,8 +71,8 @@ def _phrase_before(found: list[Term], at: int) -> Term | None:
 def expansion(acronym: str, before: str) -> str:
     """Return the words at the end of ``before`` that an acronym abbreviates, or an empty string.
 
-    Walks both from the right; each letter of the acronym must occur in order, its first at the start
-    of a word. At most ``min(n + 5, 2 n)`` words for ``n`` letters, and at least two.
+    Walks both from the right; each letter of the acronym must occur in order, its first at the
+    start of a word. At most ``min(n + 5, 2 n)`` words for ``n`` letters, and at least two.
     """
     letters = [c.casefold() for c in re.sub(r"s$", "", acronym) if c.isalnum()]
     words = list(WORD.finditer(before))[-min(len(letters) + 5, 2 * len(letters)) :]
@@ -74,8 +82,7 @@ def expansion(acronym: str, before: str) -> str:
     at = words[-1].end() - 1
     for index in range(len(letters) - 1, -1, -1):
         while at >= words[0].start() and not (
-            low[at] == letters[index]
-            and (index > 0 or at == 0 or not low[at - 1].isalnum())
+            low[at] == letters[index] and (index > 0 or at == 0 or not low[at - 1].isalnum())
         ):
             at -= 1
         if at < words[0].start():
@@ -107,8 +114,10 @@ def abbreviates(short: str, long: str) -> bool:
         word = re.sub(r"(?<=[A-ZА-Я])s$", "", match.group())
         if at < len(words) and lemma_key(word) == lemma_key(words[at]):
             at += 1
-        elif word.isupper() and 1 < len(word) <= len(words) - at and all(
-            w[0].casefold() == c.casefold() for c, w in zip(word, words[at:], strict=False)
+        elif (
+            word.isupper()
+            and 1 < len(word) <= len(words) - at
+            and all(w[0].casefold() == c.casefold() for c, w in zip(word, words[at:], strict=False))
         ):
             at += len(word)
             shortened = True
@@ -119,17 +128,24 @@ def abbreviates(short: str, long: str) -> bool:
 
 def _tail(found: list[Term], phrase: Term) -> Term | None:
     """Return a phrase's tail: «накопление признаков (features)» translates only that."""
-    return next((t for t in found if t.nested and t.end == phrase.end > t.start > phrase.start), None)
+    return next(
+        (t for t in found if t.nested and t.end == phrase.end > t.start > phrase.start), None
+    )
 
 
 def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | None:
     """Return the name that ``part``, in the other script, translates: the phrase or one around it.
 
     «обучение в контексте (in-context learning)»: a translation that is longer than the phrase takes
-    the phrase before the preposition too; one that stays longer by two words translates more than we see.
+    the phrase before the preposition too; one that stays longer by two words translates more than
+    we see.
     """
     words = WORD.findall(part)
-    if is_russian(part) == is_russian(phrase.name) or not 1 <= len(words) <= 6 or not lemma_key(part):
+    if (
+        is_russian(part) == is_russian(phrase.name)
+        or not 1 <= len(words) <= 6
+        or not lemma_key(part)
+    ):
         return None
     n_whole = len(phrase.key.split())
     if phrase.tail and len(words) == phrase.tail and (tail := _tail(found, phrase)):

@@ -1,8 +1,8 @@
 """Writing without a model: a page made of the sources' own sentences, each with its citation.
 
 Definition first, then statements grouped by source. A body is Markdown in which a link names its
-target by key, ``[[c:KEY|words]]`` for a concept and ``[[s:KEY|words]]`` for a source; `export` knows
-where their pages are.
+target by key, ``[[c:KEY|words]]`` for a concept and ``[[s:KEY|words]]`` for a source; `export`
+knows where their pages are.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,9 @@ SAME_SHARE = 0.7
 
 
 def compose(brief: Brief, engine: str) -> Article:
-    """Return the page of a brief: about a concept, or, where ``main_source_key`` is its title, a source."""
+    """Return the page of a brief: about a concept, or, where ``main_source_key`` is its title, a
+    source.
+    """
     page = _Page(brief)
     if brief.kind == "source":
         _compose_source(brief, page)
@@ -50,10 +52,17 @@ class _Page:
         self.named = False
 
     def cite(self, statement: Statement) -> str:
-        """Return a statement as Markdown: names linked at their first place, a footnote at its end."""
+        """Return a statement as Markdown: names linked once, a footnote at its end."""
         ordinal = len(self.citations) + 1
         self.citations.append(
-            Citation(ordinal, statement.source_id, statement.start, statement.end, statement.text, statement.page)
+            Citation(
+                ordinal,
+                statement.source_id,
+                statement.start,
+                statement.end,
+                statement.text,
+                statement.page,
+            )
         )
         return f"{self._linked(statement)}[^{ordinal}]"
 
@@ -93,7 +102,7 @@ def _compose_concept(brief: Brief, page: _Page) -> None:
 
 
 def _lead(brief: Brief, usable: list[Statement]) -> Statement | None:
-    """Return the defining statement: from a source that the concept heads, in the page's language."""
+    """Return the defining statement: from its main source, in the page's language."""
 
     def rank(s: Statement) -> tuple[object, ...]:
         return (
@@ -109,9 +118,12 @@ def _lead(brief: Brief, usable: list[Statement]) -> Statement | None:
 
 
 def _score(brief: Brief, statement: Statement) -> float:
-    """Return how well a statement serves the page: it stands alone and speaks of the concept early."""
+    """Return how well a statement serves the page: it stands alone and names it early."""
     key = canonical_key(brief.title)
-    first = min((m[0] for m in statement.mentions if canonical_key(m[2]) == key), default=len(statement.text))
+    first = min(
+        (m[0] for m in statement.mentions if canonical_key(m[2]) == key),
+        default=len(statement.text),
+    )
     early = 1 - first / max(1, len(statement.text))
     return statement.rank + 0.5 * early + 0.2 * statement.defines
 
@@ -147,7 +159,13 @@ def _source_order(brief: Brief, lead: Statement, chosen: list[Statement]) -> lis
     counts = Counter(s.source_key for s in chosen)
     return sorted(
         langs,
-        key=lambda k: (k != brief.main_source_key, k != lead.source_key, langs[k] != brief.lang, -counts[k], k),
+        key=lambda k: (
+            k != brief.main_source_key,
+            k != lead.source_key,
+            langs[k] != brief.lang,
+            -counts[k],
+            k,
+        ),
     )
 
 
@@ -166,7 +184,8 @@ def _lines(statements: list[Statement], page: _Page) -> list[str]:
 
 
 def _compose_source(brief: Brief, page: _Page) -> None:
-    usable = [s for s in brief.statements if s.rank >= MIN_RANK] or list(brief.statements[:5])
+    good = [s for s in brief.statements if s.rank >= MIN_RANK] or list(brief.statements[:5])
+    usable = list({clean_line(s.text): s for s in reversed(good)}.values())[::-1]
     if not usable:
         return
     lead = [s for s in usable if s.heading == usable[0].heading][:2]
@@ -177,7 +196,9 @@ def _compose_source(brief: Brief, page: _Page) -> None:
         if statement not in lead:
             sections[statement.heading].append(statement)
     for heading, statements in sections.items():
-        best = sorted(statements, key=lambda s: (-s.rank, -len(s.mentions), s.start))[:MAX_PER_SECTION]
+        best = sorted(statements, key=lambda s: (-s.rank, -len(s.mentions), s.start))[
+            :MAX_PER_SECTION
+        ]
         if heading and canonical_key(heading) != canonical_key(brief.title):
             page.parts.append(f"## {escape_markdown(heading)}")
         page.parts.append(

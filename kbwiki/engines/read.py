@@ -1,7 +1,7 @@
 """Reading without a model: the candidates and claims of one source.
 
-Signs of a concept are counted, not judged: which candidate is a concept is for `resolve`, which sees
-the whole corpus.
+Signs of a concept are counted, not judged: which candidate is a concept is for `resolve`, which
+sees the whole corpus.
 """
 
 import re
@@ -24,18 +24,31 @@ from kbwiki.text.chunks import page_of
 from kbwiki.text.lexicon import AGENT_VERBS, ANAPHORA, HEADING_STOP, KIND_HEADS, PARTITIVES
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.text.terms import Term, best_name, is_generic, terms
-from kbwiki.text.words import WORD, is_given_name, lang_of, lemma, lemma_key, mask_math, sentences, stream
+from kbwiki.text.words import (
+    WORD,
+    is_given_name,
+    lang_of,
+    lemma,
+    lemma_key,
+    mask_math,
+    sentences,
+    stream,
+)
 
 _PROSE = {"paragraph", "item", "quote"}
 _MAX_NAME_WORDS = 6
 _TITLE_WEIGHT = 1000
 """A source that a concept heads says how it is spelt."""
-_JOINED = re.compile(r"\s(?:and|or|vs|и|или|против)\s|^(?:why|how|what|from|when|where|on|toward)\b|[:;,?!]"
-                     r"|^(?:как|зачем|почему|что|от|когда|о|об|к)\s", re.IGNORECASE)
+_JOINED = re.compile(
+    r"\s(?:and|or|vs|и|или|против)\s|^(?:why|how|what|from|when|where|on|toward)\b|[:;,?!]"
+    r"|^(?:как|зачем|почему|что|от|когда|о|об|к)\s",
+    re.IGNORECASE,
+)
 _ENDED = re.compile(r"[.!?…][\"'»”’)\]]*$")
 _IS_A = re.compile(
     r"\s*(?:\([^()]{1,120}\)\s*)?(?:,[^,]{1,60},)?\s*"
-    r"(?:(?:is|are|was|were|refers to|denotes|means)\s+(?:a|an|the|any|one|two|three|a kind of)\b\s*"
+    r"(?:(?:is|are|was|were|refers to|denotes|means)\s+(?:a|an|the|any|one|two|three|a kind of)"
+    r"\b\s*"
     r"|(?:—|–|-)\s+(?:это\b\s*)?|\bявля\w+\s+|\bпредставля\w+ собой\s+|\bназыва\w+\s+)",
     re.IGNORECASE,
 )
@@ -110,7 +123,12 @@ def _sign(
     name = re.sub(r"\s*\([^()]*\)", "", clean_line(name)).strip(" .,:;!?\"'«»“”*_()")
     name = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.IGNORECASE)
     words = WORD.findall(name)
-    if _JOINED.search(name) or not 1 <= len(words) <= _MAX_NAME_WORDS or "$" in name or len(name) < 2:
+    if (
+        _JOINED.search(name)
+        or not 1 <= len(words) <= _MAX_NAME_WORDS
+        or "$" in name
+        or len(name) < 2
+    ):
         return
     key = lemma_key(name)
     if not key or key.replace(" ", "").isdigit() or (signal != "title" and is_generic(key)):
@@ -195,7 +213,8 @@ def _definition(
     if draft.definition is None:
         draft.definition = (start, end)
     genus = next(
-        (t for t in found[1:] if t.start >= is_a.end() and t.key.split()[-1] not in PARTITIVES), None
+        (t for t in found[1:] if t.start >= is_a.end() and t.key.split()[-1] not in PARTITIVES),
+        None,
     )
     kind = kind_of(genus.key) if genus and genus.start - is_a.end() < 60 else None
     if kind:
@@ -245,7 +264,7 @@ def _read_marks(document: Document, drafts: dict[str, _Draft]) -> None:
 
 
 def _link_alias(drafts: dict[str, _Draft], target: str, name: str) -> None:
-    """Take the words that a wikilink shows for another name of its target, across languages only."""
+    """Take the words of a wikilink for another name of its target, across languages only."""
     if lang_of(target) == lang_of(name) or len(WORD.findall(name)) > _MAX_NAME_WORDS:
         return
     target, name = (re.sub(r"\s*\([^()]*\)", "", n) for n in (target, name))

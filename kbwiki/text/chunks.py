@@ -1,6 +1,7 @@
 """A Document cut into Chunks: on headings, paragraphs and sentences, about 200 words each.
 
-A chunk never ends inside a code block, a formula or a table of ordinary size, never spans two pages or two sections, and never mixes body and references.
+A chunk never ends inside a code block, a formula or a table of ordinary size, never spans two pages
+or two sections, and never mixes body and references.
 """
 
 import re
@@ -34,7 +35,9 @@ class _Cutter:
         self.size = 0
         self.references = False
         math = [m for m in document.marks if m.kind in {"math", "code"}]
-        self.guarded = sorted((m.start, m.end) for m in math if m.end - m.start <= MAX_VERBATIM // 4)
+        self.guarded = sorted(
+            (m.start, m.end) for m in math if m.end - m.start <= MAX_VERBATIM // 4
+        )
         self.guard_starts = [start for start, _ in self.guarded]
 
     def heading(self, block: Block) -> None:
@@ -51,7 +54,8 @@ class _Cutter:
             self.size + size > TARGET_WORDS
             or end - self.pending[0][0] > 2 * TARGET_WORDS * _CHARS_A_WORD
             or references != self.references
-            or page_of(self.document.pages, self.pending[0][0]) != page_of(self.document.pages, start)
+            or page_of(self.document.pages, self.pending[0][0])
+            != page_of(self.document.pages, start)
         ):
             self.emit()
         self.pending.append((start, end))
@@ -86,8 +90,8 @@ class _Cutter:
 def chunk_document(document: Document) -> list[Chunk]:
     """Return the chunks of a document in order; together they cover every block but the headings.
 
-    A paragraph over the target is cut between sentences, a sentence over it (data, no prose) between
-    words, a word over it (no language with spaces) anywhere.
+    A paragraph over the target is cut between sentences, a sentence over it (data, no prose)
+    between words, a word over it (no language with spaces) anywhere.
     """
     cutter = _Cutter(document)
     for block in _whole_tables(document):
@@ -170,7 +174,9 @@ def _cut(cutter: _Cutter, start: int, end: int) -> list[Span]:
 def _size(text: str, start: int, end: int) -> int:
     """Return how many words a span holds, or would hold if its letters were parted into words."""
     n_words = sum(1 for _ in WORD.finditer(text, start, end))
-    ideographs = sum(1 for _ in _IDEOGRAPH.finditer(text, start, end)) // 2 if not text.isascii() else 0
+    ideographs = (
+        sum(1 for _ in _IDEOGRAPH.finditer(text, start, end)) // 2 if not text.isascii() else 0
+    )
     return max(n_words, ideographs, (end - start) // _CHARS_A_WORD)
 
 

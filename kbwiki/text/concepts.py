@@ -42,8 +42,8 @@ class SourceCandidate:
 class NewConcept:
     """A concept as resolution makes it; ``lemma_keys`` are the keys under which text names it.
 
-    ``definitions`` are (source key, start, end), best first; ``main_sources`` the keys of the sources
-    whose title names it.
+    ``definitions`` are (source key, start, end), best first; ``main_sources`` the keys of the
+    sources whose title names it.
     """
 
     key: str
@@ -131,21 +131,11 @@ def _aggregate(found: Iterable[SourceCandidate]) -> dict[str, _Group]:
 def _merge(groups: dict[str, _Group]) -> list[_Group]:
     """Return the groups after joining acronyms and translations with what they stand for.
 
-    A short or translated name goes to the one long name that gives it most often; where two tie it is
-    ambiguous and goes to none. Two names that head sources of their own in one language stay apart.
+    A short or translated name goes to the one long name that gives it most often; where two tie it
+    is ambiguous and goes to none. Two names that head sources of their own in one language stay
+    apart.
     """
-    claims: dict[str, Counter[str]] = defaultdict(Counter)
-    for key, group in groups.items():
-        for signal, n in group.signals.items():
-            if signal.startswith("alias:") and signal[6:] not in {"", key}:
-                claims[signal[6:]][key] += n
-    for key in groups:
-        for bare in _bare_names(key):
-            if bare in groups and not any(groups[bare].signals[s] for s in STRONG):
-                claims[bare][key] += groups[key].n_named
-        for bare in _tested(key):
-            if bare in groups:
-                claims[key][bare] += 1 + groups[key].n_named
+    claims = _claims(groups)
     parent = {key: key for key in {*groups, *claims}}
 
     def root(key: str) -> str:
@@ -164,6 +154,22 @@ def _merge(groups: dict[str, _Group]) -> list[_Group]:
     return [_joined(parts) for key, parts in sorted(members.items()) if parts]
 
 
+def _claims(groups: dict[str, _Group]) -> dict[str, Counter[str]]:
+    """Return, by short or translated name, the names that give it and how often."""
+    claims: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, group in groups.items():
+        for signal, n in group.signals.items():
+            if signal.startswith("alias:") and signal[6:] not in {"", key}:
+                claims[signal[6:]][key] += n
+        for bare in _bare_names(key):
+            if bare in groups and not any(groups[bare].signals[s] for s in STRONG):
+                claims[bare][key] += group.n_named
+        for bare in _tested(key):
+            if bare in groups:
+                claims[key][bare] += 1 + group.n_named
+    return claims
+
+
 def _bare_names(key: str) -> list[str]:
     """Return the name without its kind: "m3" of "m3 optimizer", where that can only be a name."""
     words = key.split()
@@ -179,7 +185,10 @@ def _bare_names(key: str) -> list[str]:
 def _tested(key: str) -> list[str]:
     """Return the name of a task or test without that word: "babi" of "babi benchmark"."""
     words = key.split()
-    ends = [words[:-1] if words[-1] in TEST_HEADS else [], words[1:] if words[0] in TEST_HEADS else []]
+    ends = [
+        words[:-1] if words[-1] in TEST_HEADS else [],
+        words[1:] if words[0] in TEST_HEADS else [],
+    ]
     return [" ".join(rest) for rest in ends if len(rest) > 1]
 
 
@@ -237,19 +246,17 @@ def _is_concept(group: _Group, n_sources: int) -> bool:
 def _is_marked(group: _Group, is_plain: bool) -> bool:
     """Tell whether an author set the name off: bold, link, definition, heading, bracket."""
     signals, n = group.signals, group.n_named
-    if signals["bold"] and (signals["definition"] or n >= 1 + is_plain):
-        return True
-    if signals["bold"] and (signals["acronym"] or signals["translation"]):
-        return True
-    if signals["link"] >= 1 and n >= 1:
-        return True
-    if signals["definition"] and n >= 2 and not (is_plain and _is_common(group)):
-        return True
-    if signals["heading"] and n >= 1 and not (is_plain and _is_common(group)):
-        return True
-    if (signals["acronym"] or signals["translation"]) and n >= 2:
-        return not is_plain or n >= MIN_PLAIN or not _is_common(group)
-    return False
+    is_renamed = bool(signals["acronym"] or signals["translation"])
+    is_common = is_plain and _is_common(group)
+    return any(
+        (
+            signals["bold"] and (signals["definition"] or n >= 1 + is_plain or is_renamed),
+            signals["link"] and n >= 1,
+            signals["definition"] and n >= 2 and not is_common,
+            signals["heading"] and n >= 1 and not is_common,
+            is_renamed and n >= (MIN_PLAIN if is_common else 2),
+        )
+    )
 
 
 def _is_salient(group: _Group) -> bool:
@@ -265,8 +272,8 @@ def _is_salient(group: _Group) -> bool:
 def _is_loose(key: str, n: int, n_sources: int) -> bool:
     """Tell whether a name is a common word, a number, or words hung on a head that says nothing.
 
-    An English compound may have such a head (exchange rate) if it is named more than ``n`` = 2 times;
-    a Russian one is then a genitive («число токенов»), which is no fixed name.
+    An English compound may have such a head (exchange rate) if it is named more than ``n`` = 2
+    times; a Russian one is then a genitive («число токенов»), which is no fixed name.
     """
     words = key.split()
     if len(words) == 1:
@@ -291,7 +298,9 @@ def _is_shared(group: _Group, is_plain: bool) -> bool:
 
 
 def rank_key(concept: NewConcept, n_mentions: int) -> tuple[bool, int, str]:
-    """Return the order of a source's concepts, first the surest: strong signs, then how often named."""
+    """Return the order of a source's concepts, first the surest: strong signs, then how often
+    named.
+    """
     return concept.weak, -n_mentions * (2 if concept.marked else 1), concept.key
 
 
@@ -368,7 +377,9 @@ def _names(group: _Group, owner: str, keys: set[str]) -> tuple[Name, ...]:
 
 
 def _unique_aliases(concepts: list[NewConcept]) -> list[NewConcept]:
-    """Return the concepts with each lemma key owned by one: the one whose title it is, else the first."""
+    """Return the concepts with each lemma key owned by one: the one whose title it is, else the
+    first.
+    """
     owner: dict[str, str] = {}
     for concept in sorted(concepts, key=lambda c: c.key):
         owner[lemma_key(concept.title)] = concept.key

@@ -12,10 +12,15 @@ import yaml
 from kbwiki.text.normal import clean_line
 
 _KEYS = {
-    "название": "title", "заголовок": "title", "автор": "author", "авторы": "author", "authors": "author",
-    "год": "year", "дата": "date", "updated": "date", "created": "date", "published": "date",
-    "обновлено": "date", "создано": "date",
-}  # fmt: skip
+    name: field
+    for field, names in {
+        "title": "название заголовок",
+        "author": "автор авторы authors",
+        "year": "год",
+        "date": "дата updated created published обновлено создано",
+    }.items()
+    for name in names.split()
+}
 _LINE = re.compile(r"^([^\W\d_][\w -]{0,40}):\s+(\S.*)$", re.MULTILINE)
 _DAY_FIRST = re.compile(r"(\d{1,2})[./](\d{1,2})[./](\d{4})")
 _YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
@@ -65,7 +70,9 @@ def _fields(content: str) -> tuple[dict[str, object], tuple[str, ...]]:
         meta = yaml.load(content, yaml.BaseLoader)
     except yaml.YAMLError as error:
         meta = {m.group(1): m.group(2).strip(" \"'") for m in _LINE.finditer(content)}
-        notes = (f"front matter is not valid YAML ({str(error).splitlines()[0]}); read line by line",)
+        notes = (
+            f"front matter is not valid YAML ({str(error).splitlines()[0]}); read line by line",
+        )
     if meta is None:
         return {}, ()
     if not isinstance(meta, dict):

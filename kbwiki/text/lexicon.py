@@ -1,4 +1,5 @@
-"""Closed word lists of English and Russian, as lemmas: what is never a concept, and what hints at a kind.
+"""Closed word lists of English and Russian, as lemmas: what is never a concept, and what hints at a
+kind.
 
 Only words of a closed class or of research prose in general; no word of any one field belongs here.
 """
@@ -11,41 +12,67 @@ def _words(text: str) -> frozenset[str]:
 
 
 STOP_MODIFIERS = _words(
-    "a an the this that these those such other another many several some any each every all both few more most "
-    "much same different various certain new old first second third last next previous recent current further "
-    "following given own main key important large small big great good bad high low long short full whole entire "
-    "only single double possible usual common typical particular specific special general simple modern "
-    "propose use report learn show know call base require increase similar additional initial final original "
-    "actual real able available useful necessary sufficient different single plain ordinary usual classic classical pure "
-    "этот тот такой другой иной многие некоторый каждый весь сам самый новый старый первый второй третий последний "
-    "следующий предыдущий недавний данный основной главный важный большой малый маленький хороший плохой высокий "
-    "низкий полный целый один единственный возможный обычный общий частый типичный особый простой современный "
-    "свой наш их его ее какой который любой разный различный определенный нужный необходимый похожий "
-    "это то все классический чистый прежний явный дополнительный текущий исходный итоговый конечный оба много несколько мой ваш чей ряд"
+    "a an the this that these those such other another many several some any each every all "
+    "both few more most "
+    "much same different various certain new old first second third last next previous recent "
+    "current further "
+    "following given own main key important large small big great good bad high low long short "
+    "full whole entire "
+    "only single double possible usual common typical particular specific special general "
+    "simple modern "
+    "propose use report learn show know call base require increase similar additional initial "
+    "final original "
+    "actual real able available useful necessary sufficient different single plain ordinary "
+    "usual classic classical pure "
+    "этот тот такой другой иной многие некоторый каждый весь сам самый новый старый первый "
+    "второй третий последний "
+    "следующий предыдущий недавний данный основной главный важный большой малый маленький "
+    "хороший плохой высокий "
+    "низкий полный целый один единственный возможный обычный общий частый типичный особый "
+    "простой современный "
+    "свой наш их его ее какой который любой разный различный определенный нужный необходимый "
+    "похожий "
+    "это то все классический чистый прежний явный дополнительный текущий исходный итоговый "
+    "конечный оба много несколько мой ваш чей ряд"
 )
 """Lemmas cut from the front of a noun phrase."""
 
 DETERMINERS_RU = _words(
-    "этот тот такой другой иной весь каждый любой свой наш ваш мой его ее их какой который некоторый сам самый"
+    "этот тот такой другой иной весь каждый любой свой наш ваш мой его ее их какой который "
+    "некоторый сам самый"
 )
 """Lemmas that end a Russian genitive tail before it begins."""
 
 GENERIC_HEADS = _words(
-    "way part time number amount kind sort type form case example instance role thing fact result set group list "
-    "level point step place line end side work paper article author section chapter figure table page note idea "
-    "question answer reason purpose goal aim problem issue difference advantage disadvantage benefit cost effect "
-    "impact change increase decrease use usage application need ability value size length amount rate degree order "
-    "range row column hand word name term definition year month day week hour minute second century decade people "
-    "man woman person world country city state lot bit pair piece couple dozen half quarter percent share sense "
-    "basis detail aspect property factor variant version series study experiment evidence input output "
+    "way part time number amount kind sort type form case example instance role thing fact "
+    "result set group list "
+    "level point step place line end side work paper article author section chapter figure "
+    "table page note idea "
+    "question answer reason purpose goal aim problem issue difference advantage disadvantage "
+    "benefit cost effect "
+    "impact change increase decrease use usage application need ability value size length "
+    "amount rate degree order "
+    "range row column hand word name term definition year month day week hour minute second "
+    "century decade people "
+    "man woman person world country city state lot bit pair piece couple dozen half quarter "
+    "percent share sense "
+    "basis detail aspect property factor variant version series study experiment evidence "
+    "input output "
     "process approach method model system setting choice option rest whole course "
-    "способ часть время число количество вид тип форма случай пример роль вещь факт результат набор группа список "
-    "уровень точка шаг место линия конец сторона работа статья автор раздел глава рисунок таблица страница заметка "
-    "идея вопрос ответ причина цель проблема отличие преимущество недостаток эффект изменение рост использование "
-    "применение потребность способность значение размер длина скорость степень порядок ряд слово имя термин "
-    "определение год месяц день неделя час минута секунда век человек мир страна город пара половина процент доля "
-    "смысл основа деталь свойство вариант версия исследование эксперимент вход выход процесс подход метод модель "
-    "система выбор счет момент раз помощь понятие миллион тысяча ошибка потеря поиск роль теория след образ качество мера сила ход сообщение мнение сведение данные оценка вывод"
+    "способ часть время число количество вид тип форма случай пример роль вещь факт результат "
+    "набор группа список "
+    "уровень точка шаг место линия конец сторона работа статья автор раздел глава рисунок "
+    "таблица страница заметка "
+    "идея вопрос ответ причина цель проблема отличие преимущество недостаток эффект изменение "
+    "рост использование "
+    "применение потребность способность значение размер длина скорость степень порядок ряд "
+    "слово имя термин "
+    "определение год месяц день неделя час минута секунда век человек мир страна город пара "
+    "половина процент доля "
+    "смысл основа деталь свойство вариант версия исследование эксперимент вход выход процесс "
+    "подход метод модель "
+    "система выбор счет момент раз помощь понятие миллион тысяча ошибка потеря поиск роль "
+    "теория след образ качество мера сила ход сообщение мнение сведение данные оценка вывод"
 )
 """Lemmas that make no concept as a lone head, or under a plain modifier, without a strong sign."""
 
@@ -53,69 +80,104 @@ TEST_HEADS = _words("task test benchmark dataset задача тест бенч�
 """A name with one of these and the name alone are the same thing."""
 
 FALSE_NOUNS = _words(
-    "outperform use compress combine require improve extend propose introduce reduce achieve store update "
-    "read write need help keep replace generalise generalize learn depend perform apply rely consist contain "
-    "include belong solve employ treat turn become give take make allow enable lead differ remain carry mix run "
-    "show hold add let see grow serve reach start stop play work compare scale fit pay fail tend share split"
+    "outperform use compress combine require improve extend propose introduce reduce achieve "
+    "store update "
+    "read write need help keep replace generalise generalize learn depend perform apply rely "
+    "consist contain "
+    "include belong solve employ treat turn become give take make allow enable lead differ "
+    "remain carry mix run "
+    "show hold add let see grow serve reach start stop play work compare scale fit pay fail "
+    "tend share split"
 )
 """Verbs that the tagger often takes for plural nouns in the third person."""
 
 GERUNDS = _words(
-    "using including making giving taking having being doing getting going according following during "
-    "containing requiring allowing leading depending consisting providing showing combining adding keeping"
+    "using including making giving taking having being doing getting going according following "
+    "during "
+    "containing requiring allowing leading depending consisting providing showing combining "
+    "adding keeping"
 )
 
 HEADING_STOP = _words(
-    "introduction background overview summary conclusion conclusions discussion results method methods evaluation "
-    "experiments limitations motivation example examples notes abstract training variants history definition "
-    "architecture implementation applications references contents appendix acknowledgements setup comparison "
+    "introduction background overview summary conclusion conclusions discussion results method "
+    "methods evaluation "
+    "experiments limitations motivation example examples notes abstract training variants "
+    "history definition "
+    "architecture implementation applications references contents appendix acknowledgements "
+    "setup comparison "
     "properties idea details practice origins use uses status links analysis criticism context "
-    "введение обзор итоги заключение выводы обсуждение результаты метод методы оценка эксперименты ограничения "
-    "мотивация пример примеры заметки аннотация обучение варианты история определение архитектура реализация "
-    "применение применения литература содержание приложение сравнение свойства идея детали практика устройство "
+    "введение обзор итоги заключение выводы обсуждение результаты метод методы оценка "
+    "эксперименты ограничения "
+    "мотивация пример примеры заметки аннотация обучение варианты история определение "
+    "архитектура реализация "
+    "применение применения литература содержание приложение сравнение свойства идея детали "
+    "практика устройство "
     "связи связь формула проверка смысл критика происхождение контекст"
 )
 """Headings that name a section of any paper, no concept."""
 
 ANAPHORA = _words(
-    "it its this that these those they their them he she his her such here there then thus hence therefore however "
-    "moreover furthermore also instead finally additionally similarly likewise otherwise consequently besides "
-    "nevertheless still but and or so because which both another one others below above first second third "
+    "it its this that these those they their them he she his her such here there then thus "
+    "hence therefore however "
+    "moreover furthermore also instead finally additionally similarly likewise otherwise "
+    "consequently besides "
+    "nevertheless still but and or so because which both another one others below above first "
+    "second third "
     "next later for this "
-    "это этот эта эти он она оно они его ее их им такой такая такие такое здесь там тогда поэтому однако кроме "
-    "также затем итак значит наконец иначе зато но и или а ведь потому который которая первый второй третий тот та "
+    "это этот эта эти он она оно они его ее их им такой такая такие такое здесь там тогда "
+    "поэтому однако кроме "
+    "также затем итак значит наконец иначе зато но и или а ведь потому который которая первый "
+    "второй третий тот та "
     "те то ниже выше далее позже при таким отсюда"
 )
 """Words with which a sentence leans on the one before it."""
 
 _KINDS: dict[ConceptKind, str] = {
-        "model": "model network transformer architecture rnn lstm family layer block backbone encoder decoder "
-        "net machine llm module agent модель сеть трансформер архитектура слой семейство блок кодировщик модуль агент",
-        "method": "method algorithm optimizer optimiser rule technique procedure scheme approach solver scan "
-        "iteration training learning attention descent regularization normalization mechanism strategy backpropagation "
-        "encoding embedding pruning decoding sampling search update decay step quantization metric gating "
-        "метод алгоритм оптимизатор правило приём прием процедура схема подход решатель сканирование итерация "
-        "внимание спуск механизм стратегия кодирование дообучение регуляризация нормализация затухание",
-        "task": "task problem modelling modeling recall retrieval forgetting classification translation "
-        "recognition answering forecasting reasoning prediction "
-        "задача проблема моделирование вспоминание поиск забывание классификация перевод распознавание прогнозирование",
-        "data": "benchmark dataset corpus metric score test suite perplexity accuracy haystack collection database "
-        "бенчмарк датасет корпус метрика тест перплексия точность коллекция",
-        "organisation": "university institute laboratory lab company research inc corporation school "
-        "университет институт лаборатория компания организация",
-        "person": "researcher psychologist scientist physicist mathematician neuroscientist engineer author "
-        "исследователь психолог учёный ученый физик математик нейробиолог инженер",
+    "model": (
+        "model network transformer architecture rnn lstm family layer block backbone encoder "
+        "decoder net machine llm module agent модель сеть трансформер архитектура слой "
+        "семейство блок кодировщик модуль агент"
+    ),
+    "method": (
+        "method algorithm optimizer optimiser rule technique procedure scheme approach solver "
+        "scan iteration training learning attention descent regularization normalization "
+        "mechanism strategy backpropagation encoding embedding pruning decoding sampling "
+        "search update decay step quantization metric gating метод алгоритм оптимизатор "
+        "правило приём прием процедура схема подход решатель сканирование итерация внимание "
+        "спуск механизм стратегия кодирование дообучение регуляризация нормализация затухание"
+    ),
+    "task": (
+        "task problem modelling modeling recall retrieval forgetting classification "
+        "translation recognition answering forecasting reasoning prediction задача проблема "
+        "моделирование вспоминание поиск забывание классификация перевод распознавание "
+        "прогнозирование"
+    ),
+    "data": (
+        "benchmark dataset corpus metric score test suite perplexity accuracy haystack "
+        "collection database бенчмарк датасет корпус метрика тест перплексия точность "
+        "коллекция"
+    ),
+    "organisation": (
+        "university institute laboratory lab company research inc corporation school "
+        "университет институт лаборатория компания организация"
+    ),
+    "person": (
+        "researcher psychologist scientist physicist mathematician neuroscientist engineer "
+        "author исследователь психолог учёный ученый физик математик нейробиолог инженер"
+    ),
 }
 KIND_HEADS = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 """Head lemma of a name or of its definition's genus -> kind."""
 
 PARTITIVES = _words(
-    "form kind type sort variant version class member part component case example instance special way "
+    "form kind type sort variant version class member part component case example instance "
+    "special way "
     "форма вид тип вариант версия класс часть компонент случай пример разновидность частный"
 )
 """Heads that say nothing of their own in "is a form of X": the kind is X's."""
 
 AGENT_VERBS = _words(
     "propose introduce develop invent describe present create publish formulate derive "
-    "предложить разработать создать описать представить сформулировать ввести опубликовать изобрести"
+    "предложить разработать создать описать представить сформулировать ввести опубликовать "
+    "изобрести"
 )

@@ -12,7 +12,7 @@ from kbwiki.text.normal import escape_markdown
 Target = Literal["c", "s"]
 
 _LINK = re.compile(r"\[\[([cs]):([^|\]]*)\|([^\]|]*)\]\]")
-_UNSAFE = re.compile(r"[\[\]|]")
+_UNSAFE = re.compile(r"[\[\]|*_`<>$~^\\]")
 _CODES = {"%": "%25", "|": "%7C", "[": "%5B", "]": "%5D"}
 
 
@@ -44,7 +44,7 @@ def plain_text(body: str) -> str:
     """Return a body's words without links, footnote marks and bold."""
     words = _LINK.sub(lambda m: m.group(3), body)
     words = re.sub(r"\[\^\d+\]", "", words).replace("**", "")
-    return re.sub(r"\\([\\`*_\[\]<>|~^#+-])", r"\1", words)
+    return re.sub(r"\\([\\`*_\[\]<>|~^$&#=.)+-])", r"\1", words)
 
 
 def _decoded(key: str) -> str:

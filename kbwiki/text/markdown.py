@@ -1,7 +1,7 @@
 """Markdown read into a Document: plain text, blocks and marks.
 
-Owns how Markdown's structure becomes offsets. Syntax is markdown-it-py's; the one rule of our own is
-Obsidian's ``[[wikilink]]``.
+Owns how Markdown's structure becomes offsets. Syntax is markdown-it-py's; the one rule of our own
+is Obsidian's ``[[wikilink]]``.
 """
 
 import re
@@ -87,7 +87,7 @@ class Builder:
 
 
 def read_markdown(text: str) -> Document:
-    """Return the Document of a Markdown text; faulty front matter becomes a note, never an error."""
+    """Return the Document of a Markdown text; faulty front matter becomes a note."""
     tokens = _parser().parse(clean_text(text))
     meta = FrontMatter()
     if tokens and tokens[0].type == "front_matter":
@@ -96,7 +96,9 @@ def read_markdown(text: str) -> Document:
     _walk(tokens, builder)
     blocks = _mark_references(builder)
     plain = builder.text().rstrip()
-    heading = next((plain[b.start : b.end] for b in blocks if b.kind == "heading" and b.level == 1), "")
+    heading = next(
+        (plain[b.start : b.end] for b in blocks if b.kind == "heading" and b.level == 1), ""
+    )
     return Document(
         text=plain,
         title=meta.title or clean_line(heading),
@@ -109,49 +111,63 @@ def read_markdown(text: str) -> Document:
     )
 
 
+_CONTAINERS: dict[str, BlockKind] = {
+    "list_item_open": "item",
+    "blockquote_open": "quote",
+    "heading_open": "heading",
+}
+_CLOSERS = {name.replace("open", "close") for name in _CONTAINERS}
+
+
 def _walk(tokens: list[Token], builder: Builder) -> None:
     """Append every block token in order; list items and quotes hand their kind to paragraphs."""
-    inside: list[BlockKind] = ["paragraph"]
-    level = 0
+    inside: list[tuple[BlockKind, int]] = [("paragraph", 0)]
     row: int | None = None
     for token in tokens:
-        match token.type:
-            case "list_item_open" | "blockquote_open":
-                inside.append("item" if token.type == "list_item_open" else "quote")
-            case "list_item_close" | "blockquote_close" | "heading_close":
-                inside.pop()
-                level = 0
-            case "heading_open":
-                inside.append("heading")
-                level = int(token.tag[1])
-            case "tr_open":
-                row = builder.size
-            case "th_open" | "td_open" if row is not None and builder.size > row:
-                builder.add(" | ")
-            case "tr_close" if row is not None:
-                builder.block("table", row)
-                row = None
-            case "inline":
-                for children in _parts(token.children or [], inside[-1]):
-                    start = builder.size
-                    _inline(children, builder)
-                    if row is None:
-                        builder.block(inside[-1], start, level)
-            case "fence" | "code_block":
-                _verbatim(builder, "code", token.content)
-            case "math_block" | "math_block_label":
-                _verbatim(builder, "math", f"$${token.content.strip()}$$")
-            case "html_block":
-                _html_block(builder, token.content)
-            case _:
-                pass
+        if token.type in _CONTAINERS:
+            level = int(token.tag[1]) if token.type == "heading_open" else 0
+            inside.append((_CONTAINERS[token.type], level))
+        elif token.type in _CLOSERS:
+            inside.pop()
+        elif token.type == "tr_open":
+            row = builder.size
+        elif token.type in {"th_open", "td_open"} and row is not None and builder.size > row:
+            builder.add(" | ")
+        elif token.type == "tr_close" and row is not None:
+            builder.block("table", row)
+            row = None
+        elif token.type == "inline" and row is not None:
+            _inline(token.children or [], builder)
+        else:
+            _block(token, inside[-1], builder)
+
+
+def _block(token: Token, inside: tuple[BlockKind, int], builder: Builder) -> None:
+    """Append a token that makes blocks of its own; others are left out."""
+    match token.type:
+        case "inline":
+            for children in _parts(token.children or [], inside[0]):
+                start = builder.size
+                _inline(children, builder)
+                builder.block(inside[0], start, inside[1])
+        case "fence" | "code_block":
+            _verbatim(builder, "code", token.content.strip("\n"))
+        case "math_block" | "math_block_label":
+            _verbatim(builder, "math", f"$${token.content.strip()}$$")
+        case "html_block":
+            html = _TAGS.sub(" ", _UNSEEN.sub(" ", token.content))
+            _verbatim(builder, "paragraph", clean_line(unescape(html)))
+        case _:
+            pass
 
 
 def _parts(children: list[Token], kind: BlockKind) -> list[list[Token]]:
     """Return inline tokens without a task's box; a callout's title and body as two parts."""
     first = children[0] if children and children[0].type == "text" else None
     if first and kind == "item":
-        first.content = _TASK.sub("", first.content, count=1) if _TASK.match(first.content) else first.content
+        first.content = (
+            _TASK.sub("", first.content, count=1) if _TASK.match(first.content) else first.content
+        )
     if first and kind == "quote" and (found := _CALLOUT.match(first.content)):
         first.content = first.content[found.end() :]
         breaks = [i for i, token in enumerate(children) if token.type == "softbreak"]
@@ -162,49 +178,39 @@ def _parts(children: list[Token], kind: BlockKind) -> list[list[Token]]:
 
 def _verbatim(builder: Builder, kind: BlockKind, content: str) -> None:
     start = builder.size
-    builder.add(content.strip("\n"))
+    builder.add(content)
     builder.block(kind, start)
 
 
-def _html_block(builder: Builder, content: str) -> None:
-    text = clean_line(unescape(_TAGS.sub(" ", _UNSEEN.sub(" ", content))))
-    if text:
-        start = builder.size
-        builder.add(text)
-        builder.block("paragraph", start)
+_OPENERS = {"strong_open", "em_open", "link_open"}
+_ENDS: dict[str, MarkKind] = {"strong_close": "bold", "em_close": "bold", "link_close": "link"}
+_VERBATIM: dict[str, MarkKind] = {
+    "code_inline": "code",
+    "math_inline": "math",
+    "math_inline_double": "math",
+    "math_single": "math",
+    "wikilink": "wikilink",
+}
 
 
 def _inline(children: list[Token], builder: Builder) -> None:
     opened: list[tuple[int, str]] = []
     for token in children:
         start = builder.size
-        match token.type:
-            case "text" | "text_special":
-                builder.add(token.content)
-            case "softbreak" | "hardbreak":
-                builder.add(" ")
-            case "html_inline" if token.content.lower().startswith("<br"):
-                builder.add(" ")
-            case "strong_open" | "em_open":
-                opened.append((start, ""))
-            case "link_open":
-                opened.append((start, str(token.attrs.get("href", ""))))
-            case "strong_close" | "em_close" if opened:
-                builder.mark("bold", opened.pop()[0])
-            case "link_close" if opened:
-                at, target = opened.pop()
-                builder.mark("link", at, target)
-            case "code_inline":
-                builder.add(token.content)
-                builder.mark("code", start)
-            case "math_inline" | "math_inline_double" | "math_single":
-                builder.add(f"${token.content}$")
-                builder.mark("math", start)
-            case "wikilink":
-                builder.add(token.content)
-                builder.mark("wikilink", start, token.meta["target"])
-            case _:
-                pass
+        is_break = token.type == "html_inline" and token.content.lower().startswith("<br")
+        if token.type in {"text", "text_special"}:
+            builder.add(token.content)
+        elif token.type in {"softbreak", "hardbreak"} or is_break:
+            builder.add(" ")
+        elif token.type in _OPENERS:
+            opened.append((start, str(token.attrs.get("href", ""))))
+        elif token.type in _ENDS and opened:
+            at, target = opened.pop()
+            builder.mark(_ENDS[token.type], at, target)
+        elif token.type in _VERBATIM:
+            kind = _VERBATIM[token.type]
+            builder.add(f"${token.content}$" if kind == "math" else token.content)
+            builder.mark(kind, start, token.meta.get("target", ""))
 
 
 def is_references(heading: str) -> bool:

@@ -9,7 +9,9 @@ _GAP = re.compile(r"[\s\-‐-―−/'’«»\"“”]{1,3}|")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name to look for. ``cased``: a match must begin with a capital; ``exact``: be spelt like this."""
+    """A name to look for. ``cased``: a match must begin with a capital; ``exact``: be spelt like
+    this.
+    """
 
     key: str
     owner: str

@@ -10,7 +10,9 @@ import unicodedata
 MAX_SLUG_BYTES = 190
 """Bytes of a slug; with ``.md`` and a conflict suffix a file name stays under 255."""
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufffe\uffff\ud800-\udfff]")
+_CONTROL = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufffe\uffff\ud800-\udfff]"
+)
 _DASHES = re.compile(r"[-_\u00ad\u2010-\u2015\u2212\ufe58\ufe63\uff0d]+")
 _SPACES = re.compile(r"\s+")
 # Characters that a file system, Obsidian or a Markdown link cannot carry; NFKC maps each back.
@@ -19,7 +21,9 @@ _WINDOWS = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 
 
 def clean_text(text: str) -> str:
-    """Return text as the store keeps it: NFC, ``\\n`` line ends, no NUL, control bytes, BOM or soft hyphens."""
+    """Return text as the store keeps it: NFC, ``\\n`` line ends, no NUL, control bytes, BOM or soft
+    hyphens.
+    """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
     text = text.replace("\ufeff", "").replace("\u00a0", " ").replace("\u202f", " ")
     return unicodedata.normalize("NFC", _CONTROL.sub("", text))
@@ -87,13 +91,15 @@ def capitalise(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-_MATH = re.compile(r"(\$\$.+?\$\$|\$[^$\n]+\$)", re.DOTALL)
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~^])")
-_LINE_START = re.compile(r"^(\s*)([#+-]|\d+[.)])(?=\s)")
+_MATH = re.compile(r"(\$\$[^$]+\$\$|(?<![\\$])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\$])\$(?![\d$]))")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~^$]|&(?=#?\w+;))")
+_LINE_START = re.compile(r"^(\s*)(\d{1,9}(?=[.)](?:\s|$)))?((?(2)[.)]|(?:[#+=-])))")
 
 
 def escape_markdown(text: str) -> str:
-    """Return plain text as Markdown that shows it unchanged; formulas between dollars stay formulas."""
+    """Return plain text as Markdown that shows it unchanged; formulas between dollars stay
+    formulas.
+    """
     parts = _MATH.split(text)
     plain = [_SPECIAL.sub(r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(parts)]
-    return _LINE_START.sub(r"\1\\\2", "".join(plain))
+    return _LINE_START.sub(r"\1\2\\\3", "".join(plain), count=1)

@@ -17,7 +17,9 @@ from kbwiki.text.markdown import Builder, is_references
 from kbwiki.text.normal import clean_line, clean_text
 
 # pdfium writes a hyphen at a line's end as a control character.
-_LIGATURES = str.maketrans({"ﬁ": "fi", "ﬂ": "fl", "ﬀ": "ff", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "\x02": "-", "\ufffe": "-"})
+_LIGATURES = str.maketrans(
+    {"ﬁ": "fi", "ﬂ": "fl", "ﬀ": "ff", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "\x02": "-", "\ufffe": "-"}
+)
 _SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
 
 
@@ -41,7 +43,9 @@ def read_pdf(raw: bytes) -> Document:
         pdf = pypdfium2.PdfDocument(raw)
     except pypdfium2.PdfiumError as error:
         why = "it is encrypted" if "password" in str(error).lower() else "it is broken or no PDF"
-        raise InputError(f"pdf: the file could not be opened: {why}.", "Save a clean copy.") from error
+        raise InputError(
+            f"pdf: the file could not be opened: {why}.", "Save a clean copy."
+        ) from error
     try:
         return _read(pdf)
     finally:
@@ -108,9 +112,8 @@ def _lines(pdf: Any, number: int) -> list[Line]:
 def _add_line(out: list[Line], line: Line) -> None:
     """Append a piece of a page: to the last line where it stands on it, else as a new one."""
     last = out[-1] if out else None
-    if not last or abs(last.bottom - line.bottom) >= 0.4 * max(last.height, line.height):
-        out.append(line)
-    elif line.left < last.left:
+    is_new = not last or line.left < last.left
+    if not last or is_new or abs(last.bottom - line.bottom) >= 0.4 * max(last.height, line.height):
         out.append(line)
     elif last.text != line.text:
         height = max(last.height, line.height)
@@ -163,9 +166,15 @@ def _add_page(lines: list[Line], usual: float, builder: Builder) -> None:
 
 def _is_heading(line: Line, usual: float) -> bool:
     """Tell whether a line is set larger than the text, or bold, and is no sentence."""
-    if len(line.text) > 160 or re.search(r"[.,;:]$", line.text) or not re.search(r"[^\W\d_]{2}", line.text):
+    if (
+        len(line.text) > 160
+        or re.search(r"[.,;:]$", line.text)
+        or not re.search(r"[^\W\d_]{2}", line.text)
+    ):
         return False
-    return line.size > usual * 1.08 or (line.bold and line.size >= usual * 0.95 and line.text[0].isupper())
+    return line.size > usual * 1.08 or (
+        line.bold and line.size >= usual * 0.95 and line.text[0].isupper()
+    )
 
 
 def _parts(before: Line, line: Line, last: str) -> bool:

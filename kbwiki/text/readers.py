@@ -15,7 +15,17 @@ from kbwiki.text.markdown import read_markdown
 from kbwiki.text.normal import clean_line, clean_text
 
 _META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
-_ENCODINGS = ["utf_8", "utf_16", "utf_16_le", "utf_16_be", "cp1251", "koi8_r", "cp866", "cp1252", "latin_1"]
+_ENCODINGS = [
+    "utf_8",
+    "utf_16",
+    "utf_16_le",
+    "utf_16_be",
+    "cp1251",
+    "koi8_r",
+    "cp866",
+    "cp1252",
+    "latin_1",
+]
 _BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
@@ -27,7 +37,9 @@ def read_document(name: str, raw: bytes) -> Document:
     """
     reader = READERS.get(suffix_of(name))
     if reader is None:
-        raise InputError(f"{name}: no reader for this kind of file.", f"Known: {', '.join(READERS)}.")
+        raise InputError(
+            f"{name}: no reader for this kind of file.", f"Known: {', '.join(READERS)}."
+        )
     if not raw.strip():
         raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
     document = reader(raw)
@@ -44,7 +56,9 @@ def suffix_of(name: str) -> str:
 
 
 def decode(raw: bytes, declared: str = "") -> str:
-    """Return the text of bytes: a declared charset if it decodes, UTF-8, else the likeliest of a few."""
+    """Return the text of bytes: a declared charset if it decodes, UTF-8, else the likeliest of a
+    few.
+    """
     for encoding in filter(None, (_marked(raw), declared, "utf-8")):
         try:
             return raw.decode(encoding)
@@ -98,7 +112,9 @@ def _is_heading(line: str) -> bool:
 
 def _escaped(line: str) -> str:
     line = re.sub(r"([\\`*_\[\]<>#$|~&])", r"\\\1", line)
-    return re.sub(r"^([-+=]|\d+[.)])(\s|$|=)", lambda m: _escaped_start(m.group(1)) + m.group(2), line)
+    return re.sub(
+        r"^([-+=]|\d+[.)])(\s|$|=)", lambda m: _escaped_start(m.group(1)) + m.group(2), line
+    )
 
 
 def _escaped_start(mark: str) -> str:
@@ -113,12 +129,20 @@ def _read_html(raw: bytes) -> Document:
     html = decode(raw, found.group(1).decode("ascii") if found else "")
     try:
         page = trafilatura.bare_extraction(
-            html, favor_recall=True, include_formatting=True, include_links=True,
-            include_comments=False, with_metadata=True,
+            html,
+            favor_recall=True,
+            include_formatting=True,
+            include_links=True,
+            include_comments=False,
+            with_metadata=True,
         )
         body = trafilatura.extract(
-            html, output_format="markdown", favor_recall=True, include_formatting=True,
-            include_links=True, include_comments=False,
+            html,
+            output_format="markdown",
+            favor_recall=True,
+            include_formatting=True,
+            include_links=True,
+            include_comments=False,
         )
     except (ValueError, AssertionError) as error:
         raise InputError("html: the page could not be parsed.", str(error)) from error

@@ -13,7 +13,8 @@ _END = 2
 _UNKNOWN = 3
 _BEAM = 5
 _MAX_WORD = 24
-"""Letters of a word that are looked at, the last ones: analysing an unknown word is cubic in them."""
+"""Letters of a word that are looked at, the last ones: analysing an unknown word is cubic in them.
+"""
 
 State = tuple[int, int]
 
@@ -26,7 +27,9 @@ def _model() -> Any:
 
 
 def tag_english(words: list[str]) -> list[str]:
-    """Return one CLAWS5 tag a word (``NN1``, ``AJ0``, ``VVZ``, ...), read in the sentence's context."""
+    """Return one CLAWS5 tag a word (``NN1``, ``AJ0``, ``VVZ``, ...), read in the sentence's
+    context.
+    """
     row: dict[State, float] = {_START: 0.0}
     trace: list[dict[State, State]] = []
     for at, word in enumerate(words):
@@ -36,7 +39,9 @@ def tag_english(words: list[str]) -> list[str]:
     return [names[tag] for tag in _backwards(row, trace)]
 
 
-def _step(row: dict[State, float], word: str, cased: bool) -> tuple[dict[State, float], dict[State, State]]:
+def _step(
+    row: dict[State, float], word: str, cased: bool
+) -> tuple[dict[State, float], dict[State, State]]:
     """Return the best score of each pair of tags after one more word, and where each came from."""
     transitions = _model().LP_trans_word
     bound = sorted(row.values(), reverse=True)[_BEAM] - 1 if len(row) > _BEAM else -math.inf

@@ -1,7 +1,8 @@
-"""Noun phrases, brackets and definitions of English and Russian sentences: what might be a concept.
+"""Noun phrases, brackets and definitions of English and Russian sentences: what might be a
+concept.
 
-Owns the grammar of names. English is read through tags, Russian through the agreement of case, number
-and gender; a Latin word in a Russian sentence is a name.
+Owns the grammar of names. English is read through tags, Russian through the agreement of case,
+number and gender; a Latin word in a Russian sentence is a name.
 """
 
 import re
@@ -17,13 +18,29 @@ from kbwiki.text.tagger import tag_english
 from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tokens
 
 MAX_WORDS = 5
+_CLASSES = {
+    "NN0": "N", "NN1": "N", "NN2": "N", "NP0": "N", "AJ0": "A", "VVG": "G", "VVN": "E", "VVD": "E",
+}  # fmt: skip
 _MAX_LETTERS = 60
 """A longer token is data, no word."""
 _INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z][A-Z]|\d.*[A-Za-z]")
 _ENGLISH = re.compile(r"P+oP+|[ANPEG]*[NP]M?|[ANPE]+G")
 # A surname that the dictionary lacks («правило Хебба»): its ending looks like a genitive.
 _SURNAME = re.compile(r"[А-ЯЁ][а-яё]{2,}(?:а|я|ого|его|ой|ей|ы|и)")
-_DETERMINERS = {"a", "an", "the", "its", "their", "his", "her", "this", "that", "these", "each", "every"}
+_DETERMINERS = {
+    "a",
+    "an",
+    "the",
+    "its",
+    "their",
+    "his",
+    "her",
+    "this",
+    "that",
+    "these",
+    "each",
+    "every",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,33 +82,32 @@ def _english(text: str) -> Iterator[Term]:
 
 def _with_of(toks: list[Token], classes: str) -> str:
     """Mark "of" between two capitalised names: the Bank of England is one."""
-    return re.sub(
-        r"(?<=P)\.(?=P)", lambda m: "o" if toks[m.start()].text == "of" else ".", classes
-    )
+    return re.sub(r"(?<=P)\.(?=P)", lambda m: "o" if toks[m.start()].text == "of" else ".", classes)
 
 
 def _class(token: Token, tag: str, following: str, first: bool) -> str:
-    """Return one letter: A adjective, N noun, P name, G gerund, E participle, M number, else a dot."""
+    """Return a letter: A adjective, N noun, P name, G gerund, E participle, M number, or a dot."""
     word = token.text
     low = word.lower()
     if not token.is_word or low in _DETERMINERS or len(word) > _MAX_LETTERS:
         return "."
-    if word.isdigit():
-        return "M"
-    base = lemma(low)
-    verb_like = (tag == "NN2" and following.lower() in _DETERMINERS) or (low != base and base in FALSE_NOUNS)
-    if _INNER_CAPS.search(word):
-        return "P"
-    if (verb_like and word.islower()) or low in GERUNDS:
+    if word.isdigit() or _INNER_CAPS.search(word):
+        return "M" if word.isdigit() else "P"
+    opens_name = following[:1].isupper() and tag[:2] in {"NN", "NP", "AJ", "UN", "VV"}
+    is_capital = word[0].isupper() and (not first or opens_name or tag == "NP0")
+    if low in GERUNDS or (word.islower() and _is_verb_like(low, tag, following)):
         return "."
     if "-" in word and word[1:].islower() and not tag.startswith("NN"):
         return "A"
-    opens_name = following[:1].isupper() and tag[:2] in {"NN", "NP", "AJ", "UN", "VV"}
-    if word[0].isupper() and (not first or opens_name):
-        return "P"
-    if tag == "NP0":
-        return "P" if word[0].isupper() else "N"
-    return {"NN0": "N", "NN1": "N", "NN2": "N", "AJ0": "A", "VVG": "G", "VVN": "E", "VVD": "E"}.get(tag, ".")
+    return "P" if is_capital else _CLASSES.get(tag, ".")
+
+
+def _is_verb_like(low: str, tag: str, following: str) -> bool:
+    """Tell whether a plural noun of the tagger's is a verb: "the model outperforms the other"."""
+    base = lemma(low)
+    return (tag == "NN2" and following.lower() in _DETERMINERS) or (
+        low != base and base in FALSE_NOUNS
+    )
 
 
 def _english_phrases(
@@ -134,7 +150,7 @@ def singular(name: str) -> str:
 
 
 def best_name(names: Mapping[tuple[str, Lang], int]) -> tuple[str, Lang]:
-    """Return the commonest of a name's forms; a plural gives way to its singular if that was seen."""
+    """Return the commonest of a name's forms; a plural yields to its singular if that was seen."""
     counts: Counter[tuple[str, Lang]] = Counter()
     for (name, lang), n in names.items():
         one = (singular(name), lang)
@@ -143,7 +159,7 @@ def best_name(names: Mapping[tuple[str, Lang], int]) -> tuple[str, Lang]:
 
 
 def _russian(text: str) -> Iterator[Term]:
-    toks = [t for t in tokens(text)]
+    toks = tokens(text)
     at, outer_end = 0, 0
     while at < len(toks):
         term, following = _russian_phrase(text, toks, at)
@@ -213,8 +229,11 @@ def _nouns(word: str) -> list[Any]:
 def _is_noun(word: str) -> bool:
     found = parses(word.rsplit("-", 1)[-1])
     nouns = _nouns(word)
-    return is_russian(word) and bool(nouns) and len(word) > 2 and (
-        found[0].tag.POS == "NOUN" or sum(p.score for p in nouns) > 0.4
+    return (
+        is_russian(word)
+        and bool(nouns)
+        and len(word) > 2
+        and (found[0].tag.POS == "NOUN" or sum(p.score for p in nouns) > 0.4)
     )
 
 
@@ -223,7 +242,11 @@ def _agreeing(toks: list[Token], adjectives: list[int], noun: int) -> list[int]:
     cases = {(p.tag.case, p.tag.number) for p in _nouns(toks[noun].text)}
     kept: list[int] = []
     for at in reversed(adjectives):
-        mine = {(p.tag.case, p.tag.number) for p in parses(toks[at].text) if p.tag.POS in {"ADJF", "PRTF"}}
+        mine = {
+            (p.tag.case, p.tag.number)
+            for p in parses(toks[at].text)
+            if p.tag.POS in {"ADJF", "PRTF"}
+        }
         if not mine & cases:
             break
         kept.insert(0, at)
@@ -319,7 +342,7 @@ def head_of(key: str) -> str:
 
 
 def is_generic(key: str) -> bool:
-    """Tell whether a lemma key names nothing in particular: a plain head, alone or barely modified."""
+    """Tell whether a lemma key names nothing in particular: a plain head, barely modified."""
     head = head_of(key)
     rest = [w for w in key.split() if w != head]
     return head in GENERIC_HEADS and all(w in STOP_MODIFIERS or w in GENERIC_HEADS for w in rest)

@@ -116,7 +116,9 @@ def _english_sentences(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _continues(text: str, before: tuple[int, int], start: int) -> bool:
-    """Tell whether a segmenter cut inside a sentence: after an abbreviation or before a small letter."""
+    """Tell whether a segmenter cut inside a sentence: after an abbreviation or before a small
+    letter.
+    """
     head = text[start : start + 1]
     if head.islower() and text[start : start + 2] != "e.":
         return True
@@ -125,7 +127,22 @@ def _continues(text: str, before: tuple[int, int], start: int) -> bool:
     if not found:
         return False
     word = found.group().rstrip(" .)]").lower()
-    ends_often = word in {"etc", "al", "др", "пр", "т. д", "т.д", "т. п", "т.п", "г", "гг", "в", "вв", "с", "no"}
+    ends_often = word in {
+        "etc",
+        "al",
+        "др",
+        "пр",
+        "т. д",
+        "т.д",
+        "т. п",
+        "т.п",
+        "г",
+        "гг",
+        "в",
+        "вв",
+        "с",
+        "no",
+    }
     return head.isdigit() or not ends_often
 
 
@@ -156,7 +173,9 @@ def stream(text: str) -> Stream:
 
 
 def mask_math(document: Document) -> str:
-    """Return the document's text with each formula as one sign and spaces: no word comes from within."""
+    """Return the document's text with each formula as one sign and spaces: no word comes from
+    within.
+    """
     parts: list[str] = []
     at = 0
     for mark in sorted(document.marks, key=lambda m: m.start):
@@ -173,7 +192,7 @@ def lemma_key(name: str) -> str:
 
 @lru_cache(maxsize=200_000)
 def lemma(word: str) -> str:
-    """Return the dictionary form of one word, lower case, ё as е; unknown words stay as they are."""
+    """Return the dictionary form of one word, lower case, ё as е; unknown words stay."""
     if _ACRONYM_PLURAL.fullmatch(word):
         word = word[:-1]
     low = word.casefold().replace("ё", "е")
@@ -216,9 +235,8 @@ def is_russian(word: str) -> bool:
     return bool(_CYRILLIC.search(word))
 
 
-
 def is_rare(word: str) -> bool:
-    """Tell whether a lemma is missing from the dictionary: a term of some field rather than a word."""
+    """Tell whether a lemma is missing from the dictionary: a term of some field."""
     if is_russian(word):
         return not _morph().word_is_known(word)
     return not is_listed(word)
