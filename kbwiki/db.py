@@ -180,6 +180,11 @@ def _mapped() -> Iterator[None]:
         raise DatabaseError(f"database: {_first_line(error)}.", hint) from error
 
 
+def sqlstate(error: DatabaseError) -> str:
+    """Return the SQLSTATE that the server gave for an error; empty if it gave none."""
+    return getattr(error.__cause__, "sqlstate", None) or ""
+
+
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return (

@@ -1,18 +1,24 @@
 """The one loop that runs every stage: load what is stale, work in parallel, save item by item.
 
 Owns order, progress, failures, leases and the final report. Knows nothing of what a stage does.
+
+Who works on an item holds a lease on it, and, for as long as its connection lives, an advisory lock
+under the owner's name. So the leases of a killed process are free at once, wherever it ran.
 """
 
-import os
 import time
 import uuid
-from collections.abc import Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Protocol
 
-from kbwiki.db import Database
-from kbwiki.errors import ConfigError, DatabaseError, InputError, KbwikiError, ModelError
+from kbwiki.db import Database, sqlstate
+from kbwiki.errors import DatabaseError, InputError, KbwikiError, ModelError
 from kbwiki.stages import (
     classify_edges,
     embed,
@@ -38,14 +44,24 @@ STAGES: tuple[Stage, ...] = (
 """Every stage, in the order of `build`."""
 
 LEASE_S = 600.0
-_FATAL = (ConfigError, DatabaseError)
+"""How long a lease holds that is not renewed: for an owner that hangs with its connection open."""
+_RENEW_S = 60.0
+_POLL_S = 0.1
+_TRIES = 5
+
+# Two processes met: a deadlock, a failed serialisation, the same new row. Trying again helps.
+_COLLISIONS = {"40P01", "40001", "23505"}
+# What a row refers to is gone: another process removed it after this one had read it.
+_GONE = "23503"
+# Data out of range, a broken constraint, a limit of the server: the item's fault, not the server's.
+_OF_ITEM = {"22", "23", "54"}
 
 
 class Progress(Protocol):
     """Where a run tells how far it is; the command line draws it."""
 
     def begin(self, stage: str, total: int | None) -> None:
-        """Start a stage of ``total`` items."""
+        """Start a stage of ``total`` items, or add so many to it."""
 
     def advance(self, item: str, failed: bool) -> None:
         """Count one item."""
@@ -65,90 +81,149 @@ class Report:
     seconds: float
 
 
+@dataclass(slots=True)
+class _Tally:
+    """What a stage has done so far; ``bug`` is the first error that nobody expected."""
+
+    n_done: int = 0
+    note: str = ""
+    failures: dict[str, str] = field(default_factory=dict)
+    put_back: Counter[str] = field(default_factory=Counter)
+    bug: BaseException | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def report(self, stage: str) -> Report:
+        """Return the tally as a report."""
+        failures = tuple(sorted(self.failures.items()))
+        outcome = Outcome(n_done=self.n_done, note=self.note)
+        return Report(stage, outcome, len(failures), failures, time.monotonic() - self.began)
+
+
 def stage_named(name: str) -> Stage:
     """Return a stage by its name."""
     return next(stage for stage in STAGES if stage.name == name)
 
 
 def run_stages(stages: Iterable[Stage], services: Services, progress: Progress) -> list[Report]:
-    """Run stages in order and return their reports; a fatal error ends the run at once."""
-    reports: list[Report] = []
-    for stage in stages:
-        report = _run_stage(stage, services, progress)
-        progress.end(report)
-        reports.append(report)
-    return reports
+    """Run stages in order and return their reports; a fatal error ends the run at once.
+
+    Fatal are ConfigError, DatabaseError and whatever nobody expected. A stage that fails as a whole
+    with InputError or ModelError is reported as failed, and those after it run.
+    """
+    return [_run_stage(stage, services, progress) for stage in stages]
 
 
 def _run_stage(stage: Stage, services: Services, progress: Progress) -> Report:
     database = services.database
-    began = time.monotonic()
+    tally = _Tally()
     run_id = database.value("start_run", {"stage": stage.name})
-    failures: list[tuple[str, str]] = []
-    n_done = 0
+
+    def close() -> None:
+        counts = {"n_done": tally.n_done, "n_failed": len(tally.failures)}
+        database.run("end_run", {"id": run_id, **counts})
+
     try:
-        if stage.run is not None:
-            progress.begin(stage.name, None)
-            with database.locked(stage.name):
-                outcome = stage.run(services)
-            failures = list(outcome.failures)
-            _record(database, stage.name, outcome)
-        else:
-            n_done, failures = _run_items(stage, services, progress)
-            outcome = Outcome(n_done=n_done, note=stage.note(services) if stage.note else "")
-    finally:
-        if not database.connection.closed:
-            database.run("end_run", {"id": run_id, "n_done": n_done, "n_failed": len(failures)})
-    seconds = time.monotonic() - began
-    return Report(stage.name, outcome, len(failures), tuple(failures), seconds)
+        try:
+            (_run_items if stage.run is None else _run_set)(stage, services, progress, tally)
+        except (InputError, ModelError) as error:
+            _fail(database, stage, stage.name, error, tally)
+    except BaseException:
+        tally.note = "stopped"
+        _if_open(database, close)
+        progress.end(tally.report(stage.name))
+        raise
+    close()
+    report = tally.report(stage.name)
+    progress.end(report)
+    return report
 
 
-def _record(database: Database, stage: str, outcome: Outcome) -> None:
-    """Keep the failures of a stage that ran as a whole; those that are gone are cleared."""
-    database.run("keep_failures", {"stage": stage, "items": [item for item, _ in outcome.failures]})
-    for item, reason in outcome.failures:
-        database.run("save_failure", {"stage": stage, "item": item, "reason": reason, "hint": ""})
+def _if_open(database: Database, clean_up: Callable[[], object]) -> None:
+    """Clean up behind an error, which is told; that the server is away is then no news."""
+    if not database.connection.closed:
+        with suppress(DatabaseError):
+            clean_up()
 
 
-def _run_items(
-    stage: Stage, services: Services, progress: Progress
-) -> tuple[int, list[tuple[str, str]]]:
+def _run_set(stage: Stage, services: Services, progress: Progress, tally: _Tally) -> None:
+    """Run a stage whose work is one set; other processes wait and then find nothing to do."""
+    assert stage.run is not None
+    database = services.database
+    progress.begin(stage.name, None)
+    with database.locked(stage.name):
+        outcome = _again_on_collision(partial(stage.run, services))
+        tally.n_done, tally.note = outcome.n_done, outcome.note
+        for item, reason in outcome.failures:
+            _fail(database, stage, item, InputError(reason), tally)
+        _forget_failures(stage, services, tally)
+
+
+def _again_on_collision(action: Callable[[], Outcome]) -> Outcome:
+    """Return what an action that is one transaction returns, tried again if another was in its way.
+
+    Some processes read again what a third changes in between, so a row that is gone counts too.
+    """
+    for _ in range(_TRIES - 1):
+        try:
+            return action()
+        except DatabaseError as error:
+            if sqlstate(error) not in _COLLISIONS | {_GONE}:
+                raise
+    return action()
+
+
+def _forget_failures(stage: Stage, services: Services, tally: _Tally) -> None:
+    """Clear the failures of earlier runs that this one could not repeat."""
+    rows = services.database.dicts("list_failed_items", {"stage": stage.name})
+    old = [row["item"] for row in rows if row["item"] not in tally.failures]
+    gone = stage.gone(services, old)
+    if gone:
+        services.database.run("forget_failures", {"stage": stage.name, "items": gone})
+
+
+def _run_items(stage: Stage, services: Services, progress: Progress, tally: _Tally) -> None:
     """Work through what is stale until nothing is left that this process may claim."""
     database = services.database
-    owner = f"{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    failures: dict[str, str] = {}
-    n_done = 0
-    try:
-        while True:
-            items = stage.pending(services, sorted(failures))
-            if not items:
-                break
-            mine = _claim(database, stage, items, owner)
-            if not mine:
-                _wait_for_others(database, stage, items, owner)
-                continue
-            progress.begin(stage.name, len(mine))
-            n_done += _work(stage, services, mine, owner, failures, progress)
-    finally:
-        if not database.connection.closed:
-            database.run("release_all", {"owner": owner})
-    return n_done, sorted(failures.items())
+    owner = uuid.uuid4().hex
+
+    def release() -> None:
+        database.run("release_all", {"owner": owner})
+
+    with database.locked(owner):
+        try:
+            while items := _claim(stage, services, owner, tally):
+                progress.begin(stage.name, len(items))
+                _work(stage, services, items, owner, tally, progress)
+        except BaseException:
+            _if_open(database, release)
+            raise
+        release()
+    if tally.bug is not None:
+        raise tally.bug
+    _forget_failures(stage, services, tally)
+    tally.note = stage.note(services) if stage.note else ""
 
 
-def _claim(database: Database, stage: Stage, items: list[Any], owner: str) -> list[Any]:
-    keys = [stage.key(item) for item in items]
-    params = {"stage": stage.name, "items": keys, "owner": owner, "lease_s": LEASE_S}
-    mine = {row["item"] for row in database.dicts("claim_items", params)}
-    return [item for item in items if stage.key(item) in mine]
+def _claim(stage: Stage, services: Services, owner: str, tally: _Tally) -> list[Any]:
+    """Return stale items that are now this owner's; wait for those of others if none is free.
 
-
-def _wait_for_others(database: Database, stage: Stage, items: list[Any], owner: str) -> None:
-    """Wait while another process works on the items that are left; its lease ends at the latest."""
-    keys = [stage.key(item) for item in items]
-    params = {"stage": stage.name, "items": keys, "owner": owner}
-    until = time.monotonic() + LEASE_S
-    while time.monotonic() < until and database.value("count_leases", params) == len(keys):
-        time.sleep(0.1)
+    An item that is done after `pending` was asked must not be claimed. So what others hold is left
+    out before it is asked, and the lock keeps them from taking more until the claim is made.
+    """
+    database = services.database
+    params = {"stage": stage.name, "owner": owner}
+    while True:
+        failed = sorted(tally.failures)
+        with database.locked(f"claim {stage.name}"):
+            database.run("drop_dead_leases", params)
+            taken = [row["item"] for row in database.dicts("list_leases", params)]
+            items = stage.pending(services, sorted({*failed, *taken}))
+            keys = [stage.key(item) for item in items]
+            database.run("claim_items", {**params, "items": keys, "lease_s": LEASE_S})
+        if items or not taken or not stage.pending(services, failed):
+            return items
+        while database.value("count_live_leases", {**params, "items": taken}) == len(taken):
+            time.sleep(_POLL_S)
 
 
 def _work(
@@ -156,52 +231,117 @@ def _work(
     services: Services,
     items: list[Any],
     owner: str,
-    failures: dict[str, str],
+    tally: _Tally,
     progress: Progress,
-) -> int:
-    """Work on claimed items in a pool and save each as it is ready; return how many were saved."""
-    n_done = 0
-    queue = list(reversed(items))
-    running: dict[Future[Any], Any] = {}
-    with ThreadPoolExecutor(max_workers=services.jobs) as pool:
-        try:
-            while queue or running:
-                while queue and len(running) < 2 * services.jobs:
-                    item = queue.pop()
-                    running[pool.submit(stage.work, services, item)] = item
-                finished, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    item = running.pop(future)
-                    reason = _finish(stage, services, item, future, owner)
-                    if reason:
-                        failures[stage.key(item)] = reason
-                    else:
-                        n_done += 1
-                    progress.advance(stage.key(item), bool(reason))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return n_done
+) -> None:
+    """Work on claimed items in threads and save each as it is ready."""
+    queue = deque(items)
+    n_running = 0
+    renewed = time.monotonic()
+    with _workers(services.jobs, partial(stage.work, services)) as (todo, done):
+        while queue or n_running:
+            while queue and n_running < 2 * services.jobs:
+                todo.put(queue.popleft())
+                n_running += 1
+            with suppress(Empty):
+                item, result, error = done.get(timeout=_RENEW_S)
+                n_running -= 1
+                failed = _settle(stage, services, (item, result, error), owner, tally)
+                progress.advance(stage.key(item), failed)
+            if time.monotonic() - renewed >= _RENEW_S:
+                services.database.run("renew_leases", {"owner": owner, "lease_s": LEASE_S})
+                renewed = time.monotonic()
 
 
-def _finish(stage: Stage, services: Services, item: Any, future: "Future[Any]", owner: str) -> str:
-    """Save one item's result in one transaction; return why it failed, or an empty string."""
+_Done = tuple[Any, Any, BaseException | None]
+
+
+@contextmanager
+def _workers(
+    n: int, work: Callable[[Any], Any]
+) -> Iterator[tuple["SimpleQueue[Any]", "SimpleQueue[_Done]"]]:
+    """Yield a queue for items and one for (item, result, error); ``n`` threads stand between.
+
+    The threads are daemons: an interrupt or a lost database does not wait for work under way, and
+    no executor's threads join when the program ends.
+    """
+    todo: SimpleQueue[Any] = SimpleQueue()
+    done: SimpleQueue[_Done] = SimpleQueue()
+    end = object()
+
+    def labour() -> None:
+        while (item := todo.get()) is not end:
+            try:
+                done.put((item, work(item), None))
+            except BaseException as error:  # noqa: BLE001 - the main thread judges it
+                done.put((item, None, error))
+
+    for _ in range(n):
+        Thread(target=labour, name="work", daemon=True).start()
+    try:
+        yield todo, done
+    finally:
+        with suppress(Empty):
+            while True:
+                todo.get_nowait()
+        for _ in range(n):
+            todo.put(end)
+
+
+def _settle(stage: Stage, services: Services, done: _Done, owner: str, tally: _Tally) -> bool:
+    """Save one item's result or record why there is none; tell whether it failed."""
+    item, result, error = done
     database = services.database
     key = stage.key(item)
-    claim = {"stage": stage.name, "item": key}
+    claim = {"stage": stage.name, "item": key, "owner": owner}
     try:
-        result = future.result()
+        if error is not None:
+            raise error
+        tally.n_done += _save(stage, services, item, result, claim)
+    except DatabaseError as fault:
+        if sqlstate(fault)[:2] not in _OF_ITEM:
+            raise
+        tally.put_back[key] += 1
+        if sqlstate(fault) == _GONE and tally.put_back[key] < _TRIES:
+            database.run("release_item", claim)
+            return False
+        _fail(database, stage, key, fault, tally)
+    except (InputError, ModelError) as fault:
+        _fail(database, stage, key, fault, tally)
+    except KbwikiError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - raised when the other items are done
+        fault.add_note(f"This happened in {stage.name}, at {key}.")
+        tally.bug = tally.bug or fault
+        _fail(database, stage, key, InputError(f"{type(fault).__name__}: {fault}"), tally)
+    else:
+        return False
+    database.run("release_item", claim)
+    return True
+
+
+def _save(stage: Stage, services: Services, item: Any, result: Any, claim: dict[str, str]) -> bool:
+    """Save one item's result in one transaction; False if its lease was lost to another owner."""
+    database = services.database
+
+    def save() -> bool:
         # What costs nothing to make again need not wait for the disk; `end_run` settles it.
         with database.transaction(durable=services.engine.is_paid):
+            if not database.run("finish_item", claim):
+                return False
             stage.save(services, item, result)
-            database.run("finish_item", {**claim, "owner": owner})
-    except _FATAL:
-        raise
-    except (InputError, ModelError) as error:
-        return _failed(database, claim, error)
-    return ""
+        return True
+
+    for _ in range(_TRIES - 1):
+        try:
+            return save()
+        except DatabaseError as error:
+            if sqlstate(error) not in _COLLISIONS:
+                raise
+    return save()
 
 
-def _failed(database: Database, claim: dict[str, str], error: KbwikiError) -> str:
-    database.run("save_failure", {**claim, "reason": error.message, "hint": error.hint})
-    return str(error)
+def _fail(database: Database, stage: Stage, item: str, error: KbwikiError, tally: _Tally) -> None:
+    tally.failures[item] = str(error)
+    params = {"stage": stage.name, "item": item, "reason": error.message, "hint": error.hint}
+    database.run("save_failure", params)

@@ -1,14 +1,47 @@
 """The command line: one border at which our errors become messages and exit codes."""
 
+import os
+import signal
 import sys
+from contextlib import suppress
 
 from kbwiki.errors import KbwikiError
 
 EXIT_INTERRUPTED = 130
 
 
+class Interrupted(BaseException):
+    """A run was stopped by Ctrl-C or SIGTERM; the message is the line to tell.
+
+    No KeyboardInterrupt, which Typer would swallow together with its message. Both signals are
+    ignored from then on.
+    """
+
+
 def main(args: list[str] | None = None) -> int:
     """Run a command and return its exit code; ``args`` default to the process's own."""
+    try:
+        return _run(args)
+    except Interrupted as stop:
+        print(stop, file=sys.stderr)
+    except KeyboardInterrupt:
+        print("interrupted.", file=sys.stderr)
+    if args is None:
+        leave()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return EXIT_INTERRUPTED
+
+
+def leave() -> None:
+    """End this process as interrupted, at once: threads that are still at work are not joined."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(EXIT_INTERRUPTED)
+
+
+def _run(args: list[str] | None) -> int:
     from kbwiki.cli.app import app
 
     try:
@@ -16,9 +49,6 @@ def main(args: list[str] | None = None) -> int:
     except KbwikiError as error:
         _print_error(error)
         return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted. continue with: kbwiki build", file=sys.stderr)
-        return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of a pipe has gone (`kbwiki list | head`): nothing is wrong.
         sys.stdout = None

@@ -1,13 +1,19 @@
 """Commands that run stages."""
 
 import os
+import shlex
+import signal
+import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import typer
 
+from kbwiki.cli import Interrupted, leave
 from kbwiki.cli.console import Screen, err, notice, out, print_json, print_table
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
@@ -16,6 +22,9 @@ from kbwiki.pipeline import run_stages as run_pipeline
 from kbwiki.pipeline import stage_named
 from kbwiki.stages.embed import forget_vectors
 from kbwiki.stages.stage import Services
+
+GRACE_S = 1.5
+"""How long an interrupted run may take to give back its leases and the terminal."""
 
 
 def run_stages(
@@ -27,7 +36,8 @@ def run_stages(
 ) -> None:
     """Run stages by name and exit with 1 if any item failed."""
     place = find_place(db, create="ingest" in names)
-    with open_database(place) as database:
+    verb = names[0] if len(names) == 1 else "build"
+    with _interruptible(verb, paths or [], db), open_database(place) as database:
         services = make_services(place, database, jobs, paths or [])
         with _screen(as_json) as screen:
             run_pipeline([stage_named(name) for name in names], services, screen)
@@ -76,17 +86,52 @@ def _screen(as_json: bool) -> Iterator[Screen]:
         screen.close()
 
 
+@contextmanager
+def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM end the run in order and soon; further ones are ignored."""
+    line = "interrupted. continue with: " + shlex.join(["kbwiki", verb, *map(str, paths)])
+    line += " --db URL" if db else ""  # not the URL itself, which may hold a password
+    numbers = (signal.SIGINT, signal.SIGTERM)
+
+    def leave_late() -> None:
+        print(line, file=sys.stderr)
+        leave()
+
+    late = threading.Timer(GRACE_S, leave_late)
+    late.daemon = True
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        late.start()
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    except KeyboardInterrupt:
+        late.cancel()
+        before.clear()
+        raise Interrupted(line) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def classify(batch: bool, db: str | None, as_json: bool) -> None:
     """Type edges once, or with ``batch`` until none is pending; print a table by type."""
     place = find_place(db)
-    with open_database(place) as database:
+    with _interruptible("classify-edges", [], db), open_database(place) as database:
         services = make_services(place, database, 1, [])
         stage = stage_named("classify-edges")
         with _screen(as_json) as screen:
             while True:
                 run_pipeline([stage], services, screen)
                 n_pending = database.value("count_pending_edges")
-                if not batch or not n_pending:
+                if not batch or not n_pending or screen.n_failed:
                     break
         rows = database.dicts("count_edge_types")
     if as_json:
@@ -94,6 +139,8 @@ def classify(batch: bool, db: str | None, as_json: bool) -> None:
     else:
         print_table(["type", "edges"], [[row["type"], row["n"]] for row in rows])
         out.print("No model was asked: cue rules decided, and the rest is related_to.")
+    if screen.n_failed:
+        raise typer.Exit(1)
 
 
 def embed(replace: bool, dry_run: bool, db: str | None, as_json: bool) -> None:

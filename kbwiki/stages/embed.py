@@ -35,10 +35,15 @@ def pending(services: Services, skip: list[str]) -> list[Texts]:
     rows = services.database.dicts(
         "list_unembedded", {"model": model, "limit": BATCH * TEXTS_PER_ITEM}
     )
-    skipped = set(skip)
+    spans = [key.split("-") for key in skip]
+    rows = [row for row in rows if not any(a <= row["text_sha"] <= b for a, b in spans)]
     items = [rows[at : at + TEXTS_PER_ITEM] for at in range(0, len(rows), TEXTS_PER_ITEM)]
-    out = [Texts(tuple(r["text_sha"] for r in i), tuple(r["text"] for r in i)) for i in items]
-    return [item for item in out if item.shas[0] not in skipped]
+    return [Texts(tuple(r["text_sha"] for r in i), tuple(r["text"] for r in i)) for i in items]
+
+
+def key(item: Texts) -> str:
+    """Return the span of hashes that an item covers, for the next texts may be cut elsewhere."""
+    return f"{item.shas[0]}-{item.shas[-1]}"
 
 
 def work(services: Services, item: Texts) -> list[list[float]]:
@@ -76,7 +81,7 @@ def forget_vectors(services: Services) -> Outcome:
 
 STAGE = Stage(
     name="embed",
-    key=lambda item: item.shas[0],
+    key=key,
     pending=pending,
     work=work,
     save=save,

@@ -7,7 +7,10 @@ or removed, and only while nobody edited it.
 import hashlib
 import json
 import os
+import uuid
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from kbwiki.stages.stage import Outcome, Services, Stage
 MANIFEST = ".manifest.json"
 LOG = "log.md"
 _LOG_HEAD = "# Log\n"
+_NEW = ".kbwiki-new"
 
 
 @dataclass(slots=True)
@@ -38,9 +42,11 @@ def run(services: Services) -> Outcome:
     """Render every page and write those that differ."""
     wiki = load_wiki(services)
     try:
-        changes = _write_all(services.wiki, wiki.files())
-        if changes:
-            _log(services.wiki, changes, services.today)
+        services.wiki.mkdir(parents=True, exist_ok=True)
+        with _alone_in(services.wiki):
+            changes = _write_all(services.wiki, wiki.files())
+            if changes:
+                _log(services.wiki, changes, services.today)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise ConfigError(
@@ -49,6 +55,25 @@ def run(services: Services) -> Outcome:
     counts = [len(changes.added), len(changes.changed), len(changes.removed)]
     note = "{} added, {} changed, {} removed".format(*counts)
     return Outcome(n_done=sum(counts), note=note, failures=tuple(changes.refused))
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other exports out of a folder: those of another database know nothing of our lock there.
+
+    What a killed export left half-written is removed. A file system without locks goes without.
+    """
+    import fcntl  # absent on Windows
+
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        for left in folder.rglob(f".*{_NEW}"):
+            left.unlink(missing_ok=True)
+        yield
+    finally:
+        os.close(fd)
 
 
 def load_wiki(services: Services) -> Wiki:
@@ -112,7 +137,6 @@ def _page(folder: str, row: dict[str, Any], kind: str, front: dict[str, Any]) ->
 
 
 def _write_all(folder: Path, files: dict[str, str]) -> Changes:
-    folder.mkdir(parents=True, exist_ok=True)
     manifest = _read_manifest(folder)
     kept: dict[str, str] = {}
     changes = Changes()
@@ -204,7 +228,7 @@ def _sha_of(path: Path) -> str | None:
 def _replace(path: Path, content: bytes) -> None:
     """Write to a temporary name and rename, so that a reader sees the old bytes or the new."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{os.getpid()}.kbwiki-new"
+    temporary = path.parent / f".{uuid.uuid4().hex}{_NEW}"
     try:
         with temporary.open("wb") as file:
             file.write(content)

@@ -3,8 +3,9 @@
 A file whose size and time are as recorded is not opened; one whose bytes are known is not parsed.
 """
 
+import os
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from kbwiki.errors import InputError
 from kbwiki.records import Chunk, Document
@@ -48,7 +49,7 @@ def pending(services: Services, skip: list[str]) -> list[FileItem]:
             out[item.uri] = item
             if len(out) == BATCH:
                 break
-    services.memo.setdefault("n_found", n_found)
+    services.memo["n_found"] = max(n_found, services.memo.get("n_found", 0))
     return list(out.values())
 
 
@@ -72,6 +73,10 @@ def work(services: Services, item: FileItem) -> Read:
 def save(services: Services, item: FileItem, read: Read) -> None:
     """Store a source, its uri, its chunks and their postings; drop what no file holds any more."""
     database = services.database
+    old = database.value("find_uri", {"uri": item.uri})
+    # Else two processes that exchange the bytes of two files lock these rows crosswise, and one
+    # may remove a source while the other names it.
+    database.run("lock_shas", {"shas": [read.sha256, old or read.sha256]})
     if read.document is not None:
         source_id = database.value("save_source", _source(read, read.document))
         database.run("delete_chunks", {"source_id": source_id})
@@ -82,7 +87,6 @@ def save(services: Services, item: FileItem, read: Read) -> None:
         )
         database.run("save_postings", {"source_id": source_id})
     params = {"uri": item.uri, "sha256": read.sha256, "size": item.size, "mtime_ns": item.mtime_ns}
-    old = database.value("find_uri", {"uri": item.uri})
     database.run("save_uri", params)
     kind = "n_new" if old is None else "n_same" if old == read.sha256 else "n_changed"
     services.memo[kind] = services.memo.get(kind, 0) + 1
@@ -130,6 +134,17 @@ def note(services: Services) -> str:
     return f"{counts[0]} new, {counts[1]} changed, {n_left + counts[2]} as before"
 
 
+def gone(services: Services, items: list[str]) -> list[str]:
+    """Return those that lie under the paths of this run or are no longer on the disk."""
+    walked = {Path(os.path.abspath(path)) for path in services.paths}
+    found = [(item, services.root / item) for item in items]
+    return [
+        item
+        for item, path in found
+        if not walked.isdisjoint((path, *path.parents)) or not os.path.lexists(path)
+    ]
+
+
 STAGE = Stage(
     name="ingest",
     key=lambda item: item.uri,
@@ -137,4 +152,5 @@ STAGE = Stage(
     work=work,
     save=save,
     note=note,
+    gone=gone,
 )

@@ -57,12 +57,18 @@ def _no_work(services: Services, item: Any) -> Any:
     raise AssertionError(item)
 
 
+def _all(services: Services, items: list[str]) -> list[str]:
+    return items
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One step of the line. Either ``pending``, ``work`` and ``save``, or ``run`` for a whole set.
 
     ``pending`` returns the next stale items, at most ``BATCH``, but those whose keys it is to skip.
-    ``work`` may run in any thread and never touches the database; ``save`` runs in one transaction.
+    ``work`` may run in any thread and never touches the database; ``save`` runs in one transaction,
+    again if another process was in its way. ``gone`` is asked when nothing is stale any more: which
+    of these items, which failed in an earlier run and not in this one, need not be listed longer.
     """
 
     name: str
@@ -72,3 +78,4 @@ class Stage:
     save: Callable[[Services, Any, Any], None] = _no_work  # type: ignore[assignment]
     run: Callable[[Services], Outcome] | None = None
     note: Callable[[Services], str] | None = None
+    gone: Callable[[Services, list[str]], list[str]] = _all

@@ -10,6 +10,10 @@ select sha256 from kb.source where reader = %(reader)s;
 -- name: find_uri
 select s.sha256 from kb.source_uri u join kb.source s on s.id = u.source_id where u.uri = %(uri)s;
 
+-- name: lock_shas
+select pg_advisory_xact_lock(hashtextextended('kbwiki:source:' || sha, 0))
+from (select distinct sha from unnest(%(shas)s::text[]) as sha order by sha) as sorted;
+
 -- name: save_source
 insert into kb.source (sha256, title, authors, year, dated, lang, text, structure, notes, reader)
 values (%(sha256)s, %(title)s, %(authors)s, %(year)s, %(dated)s, %(lang)s, %(text)s, %(structure)s,
