@@ -53,7 +53,7 @@ def bracket_aliases(
                 phrase = None
             else:
                 name = part
-                yield whole, Alias(singular(part), "translation", lang_of(part))
+                yield whole, Alias(part, "translation", lang_of(part))
 
 
 def _phrase_before(found: list[Term], at: int) -> Term | None:
@@ -148,11 +148,11 @@ def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | 
     ):
         return None
     n_whole = len(phrase.key.split())
-    if phrase.tail and len(words) == phrase.tail and (tail := _tail(found, phrase)):
-        is_whole = len(WORD.findall(tail.name)) == phrase.tail
-        if is_whole and part != singular(part) and head_of(phrase.key) != head_of(tail.key):
+    tail = _tail(found, phrase)
+    if tail and len(words) == len(tail.key.split()):
+        if len(words) > 1 or part != singular(part):
             return tail.name
-        if n_whole > phrase.tail + 1:
+        if n_whole > len(words) + 1:
             return None
     if len(words) > n_whole:
         for term in found:

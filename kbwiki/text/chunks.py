@@ -150,7 +150,7 @@ def _lines(cutter: _Cutter, start: int, end: int) -> list[Span]:
             newline = cutter.text.rfind("\n", at + 1, stop)
             stop = newline if newline > at else stop
         out.append((at, stop))
-        at = stop
+        at = stop + (cutter.text[stop : stop + 1] == "\n")
     return out
 
 

@@ -21,7 +21,7 @@ MIN_WEAK_MENTIONS = 4
 MIN_IN_SOURCE = 2
 """A term that one source names this often is one of its subjects."""
 MIN_PLAIN = 8
-"""A common word that a bracket renames must be named this often."""
+"""A common English word, or one that a bracket renames, must be named this often."""
 MAX_RARE_SOURCES = 5
 """Sources after which an unmarked word is the field's everyday language."""
 MIN_RARE = 5
@@ -121,11 +121,18 @@ def _aggregate(found: Iterable[SourceCandidate]) -> dict[str, _Group]:
             group.titled.add(item.source_key)
             group.headed[candidate.name, candidate.lang] += 1
         for alias in candidate.aliases:
-            group.aliases.setdefault((canonical_key(alias.name), alias.kind), alias)
+            _keep_alias(group, alias)
             group.signals[f"alias:{lemma_key(alias.name)}"] += 1
         if candidate.definition:
             group.definitions.append((item.source_key, *candidate.definition))
     return dict(groups)
+
+
+def _keep_alias(group: _Group, alias: Alias) -> None:
+    """Take an alias; of two spellings the one in small letters stays."""
+    key = (canonical_key(alias.name), alias.kind)
+    kept = group.aliases.get(key, alias)
+    group.aliases[key] = max(kept, alias, key=lambda a: (a.name, a.lang))
 
 
 def _merge(groups: dict[str, _Group]) -> list[_Group]:
@@ -226,7 +233,8 @@ def _joined(parts: list[_Group]) -> _Group:
         out.sources |= part.sources
         out.per_source.update(part.per_source)
         out.titled |= part.titled
-        out.aliases.update(part.aliases)
+        for alias in part.aliases.values():
+            _keep_alias(out, alias)
         out.definitions += part.definitions
     return out
 
@@ -248,6 +256,8 @@ def _is_marked(group: _Group, is_plain: bool) -> bool:
     signals, n = group.signals, group.n_named
     is_renamed = bool(signals["acronym"] or signals["translation"])
     is_common = is_plain and _is_common(group)
+    if is_plain and n < MIN_PLAIN and any(not is_russian(k) and not is_rare(k) for k in group.keys):
+        return False
     return any(
         (
             signals["bold"] and (signals["definition"] or n >= 1 + is_plain or is_renamed),

@@ -150,12 +150,18 @@ def singular(name: str) -> str:
 
 
 def best_name(names: Mapping[tuple[str, Lang], int]) -> tuple[str, Lang]:
-    """Return the commonest of a name's forms; a plural yields to its singular if that was seen."""
+    """Return the commonest of a name's forms, in its commonest spelling.
+
+    A plural yields to its singular if that was seen.
+    """
+    seen = {(name.casefold(), lang) for name, lang in names}
     counts: Counter[tuple[str, Lang]] = Counter()
     for (name, lang), n in names.items():
-        one = (singular(name), lang)
-        counts[one if one in names else (name, lang)] += n
-    return min(counts, key=lambda form: (-counts[form], form))
+        one = (singular(name).casefold(), lang)
+        counts[one if one in seen else (name.casefold(), lang)] += n
+    best = min(counts, key=lambda form: (-counts[form], form))
+    spelt = {form: n for form, n in names.items() if (form[0].casefold(), form[1]) == best}
+    return min(spelt, key=lambda form: (-spelt[form], form))
 
 
 def _russian(text: str) -> Iterator[Term]:
@@ -209,10 +215,10 @@ def _latin_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None, i
     if not words or len(words) > MAX_WORDS + 1:
         return None, end
     surface = text[words[0].start : words[-1].end]
-    name = surface if surface[-2:-1].islower() and surface != surface.lower() else singular(surface)
-    if len(name) < 2:
+    if len(surface) < 2:
         return None, end
-    return Term(words[0].start, words[-1].end, name, lemma_key(name), name != name.lower()), end
+    is_name = surface != surface.lower()
+    return Term(words[0].start, words[-1].end, surface, lemma_key(surface), is_name), end
 
 
 @lru_cache(maxsize=50_000)
