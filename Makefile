@@ -55,7 +55,8 @@ bench: .venv/.dev  ## Measure speed; BENCH=DIR names a folder of data sets.
 	$(PY) tests/bench/bench.py $(if $(BENCH),"$(BENCH)")
 
 demo: .venv/.core  ## Compile corpus/ into wiki/.
-	$(PY) -m kbwiki build corpus
+	env -u KBWIKI_DATABASE_URL KBWIKI_ENGINE=local KBWIKI_EMBEDDER=e5-small KBWIKI_LANG=auto \
+	  KBWIKI_WIKI_DIR=wiki $(PY) -m kbwiki build corpus
 	@echo 'Open wiki/index.md, or the folder wiki/ in Obsidian. Ask: .venv/bin/kbwiki query "..."'
 
 clean:  ## Remove the store, caches and .venv.

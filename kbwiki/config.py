@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from platformdirs import user_cache_path
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import AliasChoices, Field, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kbwiki.errors import ConfigError
@@ -21,16 +22,42 @@ class Settings(BaseSettings):
     """Every setting, with its one line of help."""
 
     model_config = SettingsConfigDict(
-        env_prefix="KBWIKI_", env_file=".env", extra="ignore", frozen=True
+        env_prefix="KBWIKI_", env_file=".env", extra="ignore", frozen=True, env_ignore_empty=True
     )
 
     database_url: SecretStr | None = Field(
         None, description="Postgres >= 15 with pgvector >= 0.7 to use instead of the embedded one."
     )
-    engine: str = Field("auto", description="Who reads and writes: auto or local.")
+    engine: Literal["auto", "local", "gemini", "openai"] = Field(
+        "auto",
+        description="Who reads and writes: local (no model), gemini, openai; "
+        "auto: gemini if it has a key, else local.",
+    )
+    model: str = Field(
+        "", description="Language model; empty: gemini-flash-lite-latest for gemini."
+    )
+    gemini_api_key: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("KBWIKI_GEMINI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        description="Key of the Gemini API; GEMINI_API_KEY and GOOGLE_API_KEY count too.",
+    )
+    gemini_base_url: str = Field("", description="Another address of the Gemini API.")
+    vertex_project: str = Field("", description="Google Cloud project, for Gemini on Vertex AI.")
+    vertex_location: str = Field("global", description="Location, for Gemini on Vertex AI.")
+    openai_base_url: str = Field(
+        "", description="Address of any OpenAI-compatible server, such as Ollama or vLLM."
+    )
+    openai_api_key: SecretStr | None = Field(
+        None,
+        validation_alias=AliasChoices("KBWIKI_OPENAI_API_KEY", "OPENAI_API_KEY"),
+        description="Key of that server; OPENAI_API_KEY counts too.",
+    )
+    concurrency: int = Field(8, ge=1, le=64, description="Calls to a language model at a time.")
+    daily_usd: float | None = Field(
+        None, ge=0, description="Dollars that all runs of a day may spend together."
+    )
     embedder: str = Field(
-        "e5-small",
-        description="Embedding model: e5-small (bundled), or st:NAME_OR_PATH.",
+        "e5-small", description="Embedding model: e5-small (bundled), or st:NAME_OR_PATH."
     )
     wiki_dir: Path = Field(
         Path("wiki"), description="Folder for the exported wiki, from the knowledge base's root."
@@ -58,19 +85,20 @@ def load_settings(**flags: object) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         first = error.errors()[0]
-        name = "KBWIKI_" + str(first["loc"][0]).upper()
+        name = "KBWIKI_" + str(first["loc"][0]).upper().removeprefix("KBWIKI_")
         raise ConfigError(f"{name}: {first['msg']}.", "See `kbwiki config`.") from error
 
 
 def describe_settings(settings: Settings, flags: set[str]) -> list[dict[str, str]]:
     """Return name, value, origin and help of each setting; secrets are masked."""
     out: list[dict[str, str]] = []
+    present = {key.upper() for key, value in os.environ.items() if value}
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
         variable = f"KBWIKI_{name.upper()}"
         if name in flags:
             origin = "flag"
-        elif variable in {key.upper() for key in os.environ}:
+        elif _variables(name, field) & present:
             origin = "environment"
         else:
             origin = ".env" if name in settings.model_fields_set else "default"
@@ -83,6 +111,14 @@ def describe_settings(settings: Settings, flags: set[str]) -> list[dict[str, str
             }
         )
     return out
+
+
+def _variables(name: str, field: FieldInfo) -> set[str]:
+    """Return the environment variables that set a field."""
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return {str(choice) for choice in alias.choices}
+    return {f"KBWIKI_{name.upper()}"}
 
 
 def find_home(start: Path) -> Path | None:

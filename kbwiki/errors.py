@@ -9,7 +9,7 @@ The tree::
     ├── SchemaError      the database's schema and this program do not fit each other
     ├── ModelError       an embedding or language model failed or does not fit the store
     ├── NotFoundError    a name that the store does not hold
-    └── PartialError     a run ended, some items failed
+    └── BudgetError      the next call would cost more than was allowed
 
 The command line and the MCP server are the only two places that catch them.
 """
@@ -53,5 +53,7 @@ class NotFoundError(KbwikiError):
     """A name that the store does not hold."""
 
 
-class PartialError(KbwikiError):
-    """A run ended, and some of its items failed."""
+class BudgetError(KbwikiError):
+    """The next call would cost more than was allowed."""
+
+    exit_code = 3

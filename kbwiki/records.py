@@ -116,6 +116,8 @@ class Claim:
     page: int | None
     heading: str
     rank: float
+    statement: str = ""
+    """A model's own wording of it, if one read the source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import pytest
 
 from kbwiki import db, embedded
 from kbwiki.embedders import Embedder
-from kbwiki.engines import make_engine
+from kbwiki.engines.local import LocalEngine
 from kbwiki.pipeline import STAGES, Report, run_stages, stage_named
 from kbwiki.stages.stage import Services
 
@@ -86,7 +86,7 @@ class Store:
         """Return the services of a run; there is no embedder."""
         return Services(
             database=self.database,
-            engine=make_engine("local"),
+            engine=LocalEngine(),
             make_embedder=_no_embedder,
             root=self.root,
             wiki=self.wiki,

@@ -1,5 +1,6 @@
 """The commands. Each is thin: flags in, one use case, a table or JSON out."""
 
+import enum
 import io
 import sys
 from pathlib import Path
@@ -26,7 +27,19 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a lin
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", help="Parallel workers; 0 means one for each core.")
 ]
+MaxCost = Annotated[
+    float | None, typer.Option("--max-cost", min=0, help="Stop before the run costs more dollars.")
+]
 Paths = Annotated[list[Path], typer.Argument(help="Files and folders to read.")]
+
+
+class By(enum.StrEnum):
+    """What `cost` sums by."""
+
+    TASK = "task"
+    SOURCE = "source"
+    MODEL = "model"
+    DAY = "day"
 
 
 def _version(value: bool) -> None:
@@ -61,11 +74,17 @@ def init() -> None:
 
 
 @app.command()
-def build(paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
+def build(
+    paths: Paths,
+    max_cost: MaxCost = None,
+    db: Db = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
     """Run every stage in order: from files to a wiki."""
     from kbwiki.cli.run import run_stages
 
-    run_stages(list(STAGES), db=db, jobs=jobs, as_json=as_json, paths=paths)
+    run_stages(list(STAGES), db=db, jobs=jobs, as_json=as_json, paths=paths, max_usd=max_cost)
 
 
 @app.command(help=STAGES["ingest"])
@@ -109,10 +128,12 @@ def embed(
 
 def _add_stage(name: str, text: str) -> None:
     @app.command(name=name, help=text)
-    def command(db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
+    def command(
+        max_cost: MaxCost = None, db: Db = None, jobs: Jobs = None, as_json: Json = False
+    ) -> None:
         from kbwiki.cli.run import run_stages
 
-        run_stages([name], db=db, jobs=jobs, as_json=as_json)
+        run_stages([name], db=db, jobs=jobs, as_json=as_json, max_usd=max_cost)
 
 
 for _name in ("extract", "resolve", "write", "link", "export"):
@@ -194,6 +215,46 @@ def config(as_json: Json = False) -> None:
             print_json(row)
         return
     print_table(["setting", "value", "origin", "help"], [list(row.values()) for row in rows])
+
+
+@app.command()
+def cost(
+    by: Annotated[By, typer.Option("--by", help="Sum by task, source, model or day.")] = By.TASK,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Show what calls to a language model have cost."""
+    from kbwiki.cli.money import show_cost
+
+    show_cost(by.value, db=db, as_json=as_json)
+
+
+cache_app = typer.Typer(help="Keep a model's replies, to use them again.", no_args_is_help=True)
+app.add_typer(cache_app, name="cache")
+
+
+@cache_app.command(name="export")
+def cache_export(
+    file: Annotated[
+        Path | None, typer.Argument(help="File to write; none: standard output.")
+    ] = None,
+    db: Db = None,
+) -> None:
+    """Write every reply kept, one JSON object a line."""
+    from kbwiki.cli.money import save_cache
+
+    save_cache(file, db=db)
+
+
+@cache_app.command(name="import")
+def cache_import(
+    file: Annotated[Path, typer.Argument(help="A file that `kbwiki cache export` wrote.")],
+    db: Db = None,
+) -> None:
+    """Take replies in from a file."""
+    from kbwiki.cli.money import load_cache
+
+    load_cache(file, db=db)
 
 
 def _add_database_commands() -> None:

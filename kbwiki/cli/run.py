@@ -15,9 +15,11 @@ import typer
 
 from kbwiki.cli import Interrupted, leave
 from kbwiki.cli.console import Screen, err, notice, out, print_json, print_table
+from kbwiki.cli.engine import open_engine
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
-from kbwiki.engines import make_engine
+from kbwiki.engines import Engine
+from kbwiki.ledger import Ledger
 from kbwiki.pipeline import run_stages as run_pipeline
 from kbwiki.pipeline import stage_named
 from kbwiki.stages.embed import forget_vectors
@@ -33,16 +35,22 @@ def run_stages(
     jobs: int | None,
     as_json: bool,
     paths: list[Path] | None = None,
+    max_usd: float | None = None,
 ) -> None:
     """Run stages by name and exit with 1 if any item failed."""
     place = find_place(db, create="ingest" in names)
     verb = names[0] if len(names) == 1 else "build"
     with _interruptible(verb, paths or [], db), open_database(place) as database:
-        services = make_services(place, database, jobs, paths or [])
-        with _screen(as_json) as screen:
-            run_pipeline([stage_named(name) for name in names], services, screen)
+        services, ledger = open_services(place, database, jobs, paths or [], max_usd)
+        try:
+            with _screen(as_json) as screen:
+                run_pipeline([stage_named(name) for name in names], services, screen)
+        finally:
+            spent = ledger.spent() if ledger else "no model was asked"
+            if ledger and not as_json:
+                out.print(f"engine {services.engine.name}: {spent}")
     if "export" in names and not as_json:
-        out.print(f"wiki: {place.wiki} (engine: {services.engine.name}; no model wrote it)")
+        out.print(f"wiki: {place.wiki} (engine: {services.engine.name}; {spent})")
     if screen.n_failed:
         if not as_json:
             err.print(f"{screen.n_failed} failed; the rest is done. The next run tries them again.")
@@ -53,20 +61,21 @@ def make_services(
     place: Place, database: Database, jobs: int | None, paths: list[Path]
 ) -> Services:
     """Return what the stages need, from the settings and the flags."""
-    wanted = place.settings.jobs if jobs is None else jobs
-    return Services(
+    return open_services(place, database, jobs, paths, None)[0]
+
+
+def open_services(
+    place: Place, database: Database, jobs: int | None, paths: list[Path], max_usd: float | None
+) -> tuple[Services, Ledger | None]:
+    """Return what the stages need, and the ledger of an engine that costs money."""
+    engine, ledger = open_engine(place, database.url, max_usd)
+    services = Services(
         database=database,
-        engine=make_engine(place.settings.engine),
+        engine=engine,
         make_embedder=lambda: open_embedder(place, notice),
         root=place.root,
         wiki=place.wiki,
-        jobs=wanted
-        or max(
-            1,
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1,
-        ),
+        jobs=_workers(place, engine, jobs),
         paths=tuple(paths),
         lang=place.settings.lang,
         max_file_bytes=int(place.settings.max_file_mb * 1_000_000),
@@ -75,6 +84,17 @@ def make_services(
         ),
         notice=notice,
     )
+    return services, ledger
+
+
+def _workers(place: Place, engine: Engine, jobs: int | None) -> int:
+    """Return how many items to work on at a time: calls wait for a model, all else for a core."""
+    wanted = place.settings.jobs if jobs is None else jobs
+    if wanted:
+        return wanted
+    if engine.is_paid:
+        return place.settings.concurrency
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from kbwiki.errors import ConfigError
 from kbwiki.records import Article, Brief, Document, Extraction
 
 
@@ -14,19 +13,10 @@ class Engine(Protocol):
     is_paid: bool
     """Whether its answers cost money, so that none may be lost."""
 
-    def extract(self, document: Document) -> Extraction:
-        """Return the candidates and claims of one source."""
+    def extract(self, document: Document, item: str = "") -> Extraction:
+        """Return the candidates and claims of one source; ``item`` names it in messages."""
         ...
 
-    def write(self, brief: Brief) -> Article:
+    def write(self, brief: Brief, item: str = "") -> Article:
         """Return the page of one concept or source; each statement in it carries a citation."""
         ...
-
-
-def make_engine(name: str) -> Engine:
-    """Return the engine of a setting: ``auto`` or ``local``; ConfigError for another."""
-    if name in {"auto", "local"}:
-        from kbwiki.engines.local import LocalEngine
-
-        return LocalEngine()
-    raise ConfigError(f"engine: there is no engine {name!r}.", "Known: auto, local.")

@@ -11,10 +11,10 @@ class LocalEngine:
     name = "local-1"
     is_paid = False
 
-    def extract(self, document: Document) -> Extraction:
+    def extract(self, document: Document, item: str = "") -> Extraction:
         """Return the candidates and claims of one source."""
         return read_source(document)
 
-    def write(self, brief: Brief) -> Article:
+    def write(self, brief: Brief, item: str = "") -> Article:
         """Return a page made of quoted statements, the definition first."""
         return compose(brief, self.name)

@@ -48,7 +48,7 @@ def pending(services: Services, skip: list[str]) -> list[SourceRow]:
 def work(services: Services, row: SourceRow) -> tuple[Extraction, Words]:
     """Return what the engine reads, and the words for matching names."""
     document = document_of(row)
-    return services.engine.extract(document), _words(document)
+    return services.engine.extract(document, row.uri), _words(document)
 
 
 def document_of(row: SourceRow) -> Document:
@@ -133,6 +133,7 @@ def save(services: Services, row: SourceRow, result: tuple[Extraction, Words]) -
                 "page": c.page,
                 "heading": c.heading,
                 "rank": c.rank,
+                "statement": c.statement,
             }
             for c in extraction.claims
         ],

@@ -92,9 +92,13 @@ def _item(
     return Item(row["concept_id"], row["source_id"], row["input_sha"], row["slug"], brief)
 
 
+def _key(item: Item) -> str:
+    return f"{'concepts' if item.concept_id is not None else 'sources'}/{item.slug}"
+
+
 def work(services: Services, item: Item) -> Article:
     """Return the page as the engine writes it."""
-    return services.engine.write(item.brief)
+    return services.engine.write(item.brief, _key(item))
 
 
 def save(services: Services, item: Item, article: Article) -> None:
@@ -138,7 +142,7 @@ def save(services: Services, item: Item, article: Article) -> None:
 
 STAGE = Stage(
     name="write",
-    key=lambda item: f"{'concepts' if item.concept_id is not None else 'sources'}/{item.slug}",
+    key=_key,
     pending=pending,
     work=work,
     save=save,

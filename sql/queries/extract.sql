@@ -28,6 +28,6 @@ values (%(source_id)s, %(key)s, %(name)s, %(lang)s, %(kind)s, %(signals)s, %(ali
         %(definition_start)s, %(definition_end)s);
 
 -- name: save_claim
-insert into kb.claim (source_id, ordinal, start_at, end_at, text, lang, page, heading, rank)
+insert into kb.claim (source_id, ordinal, start_at, end_at, text, lang, page, heading, rank, statement)
 values (%(source_id)s, %(ordinal)s, %(start_at)s, %(end_at)s, %(text)s, %(lang)s, %(page)s, %(heading)s,
-        %(rank)s);
+        %(rank)s, %(statement)s);

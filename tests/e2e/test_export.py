@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Store
+
 from kbwiki.errors import ConfigError
 from kbwiki.stages.export import MANIFEST
 

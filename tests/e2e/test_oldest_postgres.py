@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Store
+
 from kbwiki import db, embedded
 
 ENGLISH = """# Fast weights

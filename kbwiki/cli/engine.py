@@ -1,0 +1,53 @@
+"""Which engine reads and writes, and the ledger of what it costs."""
+
+from kbwiki.cli.console import notice
+from kbwiki.cli.store import Place
+from kbwiki.config import Settings
+from kbwiki.db import connect
+from kbwiki.engines import Engine
+from kbwiki.engines.chat import Chat, make_chat
+from kbwiki.engines.llm import LlmEngine
+from kbwiki.engines.local import LocalEngine
+from kbwiki.errors import ConfigError
+from kbwiki.ledger import Ledger
+
+
+def engine_name(settings: Settings) -> str:
+    """Return the engine that the settings mean: ``auto`` is Gemini where it has a key."""
+    if settings.engine != "auto":
+        return settings.engine
+    return "gemini" if settings.gemini_api_key or settings.vertex_project else "local"
+
+
+def open_engine(place: Place, url: str, max_usd: float | None) -> tuple[Engine, Ledger | None]:
+    """Return the engine of the settings, and its ledger if its answers cost money."""
+    settings = place.settings
+    name = engine_name(settings)
+    if name == "local":
+        return LocalEngine(), None
+    ledger = Ledger(lambda: connect(url, "kbwiki ledger"), max_usd, settings.daily_usd)
+    return LlmEngine(_open_chat(settings, name), ledger, notice), ledger
+
+
+def _open_chat(settings: Settings, name: str) -> Chat:
+    if name == "openai":
+        if not settings.model:
+            raise ConfigError("engine: openai needs the name of a model.", "Set KBWIKI_MODEL.")
+        key = settings.openai_api_key
+        return make_chat(
+            name,
+            settings.model,
+            key=key.get_secret_value() if key else "",
+            base_url=settings.openai_base_url,
+            on_notice=notice,
+        )
+    gemini_key = settings.gemini_api_key
+    return make_chat(
+        name,
+        settings.model,
+        key=gemini_key.get_secret_value() if gemini_key else "",
+        base_url=settings.gemini_base_url,
+        project=settings.vertex_project,
+        location=settings.vertex_location if settings.vertex_project else "",
+        on_notice=notice,
+    )

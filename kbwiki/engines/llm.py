@@ -1,0 +1,365 @@
+"""The engine that asks a language model: prompts out, checked records back.
+
+Whatever a model says is checked against the source: a quote that is not there is dropped, a link to
+an unknown title becomes plain text, a statement without evidence is left out, and all are counted.
+"""
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from kbwiki.engines.chat import Chat, NoReply, Usage
+from kbwiki.engines.quotes import find_quote
+from kbwiki.engines.replies import parse_reply
+from kbwiki.engines.tokens import count_tokens
+from kbwiki.engines.windows import Window, cut_windows, halves
+from kbwiki.errors import KbwikiError, ModelError
+from kbwiki.prompts import fenced, fill, prompts_sha
+from kbwiki.prompts.extract import ConceptReply, ExtractReply
+from kbwiki.prompts.write import SectionReply, WriteReply
+from kbwiki.records import (
+    Alias,
+    Article,
+    Brief,
+    Candidate,
+    Citation,
+    Claim,
+    Document,
+    Extraction,
+    Statement,
+)
+from kbwiki.text.chunks import page_of
+from kbwiki.text.links import link
+from kbwiki.text.normal import canonical_key, clean_line, escape_markdown
+from kbwiki.text.words import lang_of, lemma_key
+
+WINDOW_TOKENS = 3000
+MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048}
+MAX_EVIDENCE = 40
+MAX_TARGETS = 60
+CLAIM_RANK = 0.8
+RELATION_RANK = 0.6
+
+M = TypeVar("M", bound=BaseModel)
+_WIKILINK = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]]*))?\]\]")
+_LANGUAGES = {"en": "English", "ru": "Russian"}
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call for the ledger."""
+
+    task: str
+    provider: str
+    model: str
+    item: str
+    prompt_sha: str
+    status: str = "failed"
+    usage: Usage = field(default_factory=Usage)
+    reply_model: str = ""
+    reason: str = ""
+    ms: int = 0
+
+
+class CallBook(Protocol):
+    """Where replies are looked up, calls are admitted and written down."""
+
+    def find(self, key: str) -> tuple[str, str] | None:
+        """Return (model, reply) of a call made before, or None."""
+        ...
+
+    def admit(self, model: str, input_tokens: int, output_tokens: int) -> None:
+        """Let a call of at most this size pass; raise BudgetError if it would pass a limit."""
+        ...
+
+    def record(self, call: CallRecord, key: str, reply: str) -> None:
+        """Write a call down and, if ``reply`` is not empty, keep it under ``key``."""
+        ...
+
+
+class LlmEngine:
+    """Reads and writes through a chat; safe to share between threads."""
+
+    is_paid = True
+
+    def __init__(self, chat: Chat, book: CallBook, notice: Callable[[str], None]) -> None:
+        self._chat = chat
+        self._book = book
+        self._notice = notice
+        self.name = f"{chat.name}:{chat.model}:{prompts_sha()}"
+        self.dropped: Counter[str] = Counter()
+        """What was thrown away: quotes, links, statements."""
+
+    def extract(self, document: Document, item: str = "") -> Extraction:
+        """Return the candidates and claims of one source, window by window."""
+        windows = cut_windows(document, WINDOW_TOKENS)
+        parts: list[tuple[Window, ExtractReply]] = []
+        for number, window in enumerate(windows, 1):
+            parts += self._read(document, window, f"{number}", str(len(windows)), item)
+        return self._merged(document, parts)
+
+    def _read(
+        self, document: Document, window: Window, number: str, total: str, item: str
+    ) -> list[tuple[Window, ExtractReply]]:
+        """Ask about a window; in halves where the reply did not fit."""
+        prompt = extract_prompt(document, window, number, total)
+        reply = self._ask("extract", prompt, ExtractReply, item)
+        if reply is not None:
+            return [(window, reply[1])]
+        pieces = halves(document, window)
+        if not pieces:
+            raise ModelError(f"{item}: the reply does not fit, even for the smallest part.")
+        out: list[tuple[Window, ExtractReply]] = []
+        for at, piece in enumerate(pieces):
+            out += self._read(document, piece, f"{number}.{at + 1}", total, item)
+        return out
+
+    def _ask(self, task: str, prompt: str, kind: type[M], item: str) -> tuple[str, M] | None:
+        """Return (model, parsed reply), from the cache if it is known; None if it was cut."""
+        sha = hashlib.sha256(prompt.encode()).hexdigest()
+        call = CallRecord(task, self._chat.name, self._chat.model, item, prompt_sha=sha)
+        key = reply_key(call, kind)
+        found = self._book.find(key)
+        if found:
+            self._book.record(replace(call, status="cached", reply_model=found[0]), key, "")
+            return found[0], parse_reply(found[1], kind)
+        self._book.admit(self._chat.model, count_tokens(prompt), MAX_OUTPUT[task])
+        try:
+            reply = self._chat.complete(prompt, kind, MAX_OUTPUT[task])
+            call = replace(call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
+            parsed = None if reply.truncated else parse_reply(reply.text, kind)
+        except NoReply as error:
+            call = replace(call, reply_model=error.model, usage=error.usage)
+            self._fail(call, key, error)
+            raise
+        except KbwikiError as error:
+            self._fail(call, key, error)
+            raise
+        if parsed is None:
+            self._book.record(replace(call, status="truncated"), key, "")
+            return None
+        self._book.record(replace(call, status="ok"), key, reply.text)
+        return reply.model, parsed
+
+    def _fail(self, call: CallRecord, key: str, error: KbwikiError) -> None:
+        self._book.record(replace(call, status="failed", reason=error.message), key, "")
+
+    def _merged(self, document: Document, parts: list[tuple[Window, ExtractReply]]) -> Extraction:
+        candidates: dict[str, Candidate] = {}
+        claims: dict[tuple[int, int], tuple[str, float]] = {}
+        for window, reply in parts:
+            for concept in reply.concepts:
+                self._add_concept(document, window, concept, candidates, claims)
+            for claim in reply.claims:
+                self._add_claim(document, window, claim.quote, claim.text, CLAIM_RANK, claims)
+            for pair in reply.relations:
+                self._add_claim(document, window, pair.quote, "", RELATION_RANK, claims)
+        title = document.title or next((r.title for _, r in parts if r.title), "")
+        return Extraction(
+            title=clean_line(title),
+            lang=lang_of(document.text),
+            summary=clean_line(parts[0][1].summary) if parts else "",
+            candidates=tuple(candidates[key] for key in sorted(candidates)),
+            claims=_as_claims(document, claims),
+        )
+
+    def _add_concept(
+        self,
+        document: Document,
+        window: Window,
+        concept: ConceptReply,
+        candidates: dict[str, Candidate],
+        claims: dict[tuple[int, int], tuple[str, float]],
+    ) -> None:
+        name = clean_line(concept.name)
+        key = lemma_key(name)
+        if not key:
+            return
+        span = self._add_claim(document, window, concept.quote, "", CLAIM_RANK, claims)
+        before = candidates.get(key)
+        aliases = {a.name: a for a in (before.aliases if before else ())}
+        for alias in map(clean_line, concept.aliases):
+            if lemma_key(alias) not in {"", key}:
+                aliases.setdefault(alias, _alias(alias))
+        candidates[key] = Candidate(
+            key=key,
+            name=before.name if before else name,
+            lang=lang_of(name),
+            kind=before.kind if before else concept.kind,
+            signals={"model": (before.signals["model"] if before else 0) + 1},
+            aliases=tuple(aliases[a] for a in sorted(aliases)),
+            definition=(before.definition if before else None)
+            or (span if concept.definition else None),
+        )
+
+    def _add_claim(
+        self,
+        document: Document,
+        window: Window,
+        quote: str,
+        text: str,
+        rank: float,
+        claims: dict[tuple[int, int], tuple[str, float]],
+    ) -> tuple[int, int] | None:
+        if not quote.strip():
+            return None
+        span = find_quote(document.text, quote, window.start, window.end)
+        if span is None:
+            self.dropped["quotes"] += 1
+            return None
+        known = claims.get(span, ("", 0.0))
+        claims[span] = (known[0] or clean_line(text), max(known[1], rank))
+        return span
+
+    def write(self, brief: Brief, item: str = "") -> Article:
+        """Return the page of one concept or source, each statement with its evidence."""
+        evidence = best_evidence(brief)
+        if not evidence:
+            return Article(brief.title, brief.lang, "", "", (), self.name)
+        reply = self._ask("write", write_prompt(brief, evidence), WriteReply, item)
+        if reply is None and len(evidence) > 4:
+            evidence = evidence[: len(evidence) // 2]
+            reply = self._ask("write", write_prompt(brief, evidence), WriteReply, item)
+        if reply is None:
+            raise ModelError(f"{item}: the reply does not fit, even for half of the evidence.")
+        return self._page(brief, evidence, *reply)
+
+    def _page(
+        self, brief: Brief, evidence: list[Statement], model: str, reply: WriteReply
+    ) -> Article:
+        targets = {canonical_key(t): t for t in link_targets(brief, evidence)}
+        cited: list[Statement] = []
+        parts: list[str] = []
+        for section in reply.sections:
+            lines = self._lines(section, evidence, cited, targets)
+            if lines and section.heading:
+                parts.append(f"## {escape_markdown(clean_line(section.heading))}")
+            if lines:
+                parts.append(" ".join(lines))
+        citations = tuple(
+            Citation(n, s.source_id, s.start, s.end, s.text, s.page) for n, s in enumerate(cited, 1)
+        )
+        summary = clean_line(_WIKILINK.sub(lambda m: m.group(2) or m.group(1), reply.summary))
+        return Article(brief.title, brief.lang, summary, "\n\n".join(parts), citations, model)
+
+    def _lines(
+        self,
+        section: SectionReply,
+        evidence: list[Statement],
+        cited: list[Statement],
+        targets: dict[str, str],
+    ) -> list[str]:
+        out: list[str] = []
+        for statement in section.statements:
+            numbers = [n for n in dict.fromkeys(statement.cites) if 1 <= n <= len(evidence)]
+            text = self._linked(clean_line(statement.text), targets)
+            if not numbers or not text:
+                self.dropped["statements"] += 1
+                continue
+            marks = []
+            for number in numbers:
+                cited.append(evidence[number - 1])
+                marks.append(f"[^{len(cited)}]")
+            out.append(text + "".join(marks))
+        return out
+
+    def _linked(self, text: str, targets: dict[str, str]) -> str:
+        out: list[str] = []
+        at = 0
+        for match in _WIKILINK.finditer(text):
+            words = match.group(2) or match.group(1)
+            key = canonical_key(match.group(1))
+            out.append(escape_markdown(text[at : match.start()]))
+            if key in targets:
+                out.append(link("c", key, words))
+                del targets[key]
+            else:
+                self.dropped["links"] += key not in targets
+                out.append(escape_markdown(words))
+            at = match.end()
+        return "".join([*out, escape_markdown(text[at:])])
+
+
+def reply_key(call: CallRecord, kind: type[BaseModel]) -> str:
+    """Return the key under which a reply is kept: task, model, prompt and parameters."""
+    schema = json.dumps(kind.model_json_schema(), sort_keys=True)
+    limit = str(MAX_OUTPUT[call.task])
+    parts = [call.task, call.provider, call.model, call.prompt_sha, schema, limit]
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
+
+
+def _alias(name: str) -> Alias:
+    return Alias(name, "acronym" if name.isupper() else "translation", lang_of(name))
+
+
+def extract_prompt(document: Document, window: Window, number: str, total: str) -> str:
+    """Return the prompt that asks what a window holds."""
+    return fill(
+        "extract",
+        title=clean_line(document.title) or "untitled",
+        number=number,
+        total=total,
+        text=fenced(document.text[window.start : window.end]),
+    )
+
+
+def write_prompt(brief: Brief, evidence: list[Statement]) -> str:
+    """Return the prompt that asks for a page."""
+    lines = [f"[{n}] ({s.source_title}) {clean_line(s.text)}" for n, s in enumerate(evidence, 1)]
+    return fill(
+        "write",
+        language=_LANGUAGES[brief.lang],
+        title=brief.title,
+        kind=brief.kind,
+        aliases=", ".join(brief.aliases) or "none",
+        targets="\n".join(link_targets(brief, evidence)) or "none",
+        evidence=fenced("\n".join(lines)),
+    )
+
+
+def best_evidence(brief: Brief) -> list[Statement]:
+    """Return the statements that a prompt holds, in the order of the sources."""
+    ranked = sorted(brief.statements, key=lambda s: (not s.defines, -s.rank, s.source_key, s.start))
+    return sorted(ranked[:MAX_EVIDENCE], key=lambda s: (s.source_key, s.start))
+
+
+def link_targets(brief: Brief, evidence: list[Statement]) -> list[str]:
+    """Return the titles of other pages that the evidence names, the most named first."""
+    own = canonical_key(brief.title)
+    counts = Counter(title for s in evidence for _, _, title in s.mentions)
+    ranked = sorted(counts, key=lambda title: (-counts[title], title))
+    return [title for title in ranked if canonical_key(title) != own][:MAX_TARGETS]
+
+
+def _as_claims(
+    document: Document, found: dict[tuple[int, int], tuple[str, float]]
+) -> tuple[Claim, ...]:
+    """Return claims in order; of two that overlap the better ranked stays."""
+    kept: list[tuple[int, int]] = []
+    for span in sorted(found, key=lambda s: (-found[s][1], s[0], -s[1])):
+        if all(span[1] <= other[0] or other[1] <= span[0] for other in kept):
+            kept.append(span)
+    headings = [b for b in document.blocks if b.kind == "heading"]
+    out: list[Claim] = []
+    for start, end in sorted(kept):
+        above = [b for b in headings if b.end <= start]
+        out.append(
+            Claim(
+                ordinal=len(out),
+                start=start,
+                end=end,
+                text=document.text[start:end],
+                lang=lang_of(document.text[start:end]),
+                page=page_of(document.pages, start),
+                heading=document.text[above[-1].start : above[-1].end].strip() if above else "",
+                rank=found[start, end][1],
+                statement=found[start, end][0],
+            )
+        )
+    return tuple(out)

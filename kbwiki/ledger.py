@@ -1,0 +1,161 @@
+"""The ledger of calls: what each cost, what may still be spent, and replies to use again.
+
+Owns kb.call and kb.cache, and the limits on money. Called from worker threads, each call is one
+short statement under a lock; no connection is busy while a model thinks.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any
+
+from kbwiki.db import Database
+from kbwiki.engines.chat import Usage
+from kbwiki.engines.llm import CallRecord
+from kbwiki.engines.prices import price
+from kbwiki.errors import BudgetError, InputError
+
+
+class Ledger:
+    """Writes calls down and stops those that would pass a limit; safe to share between threads.
+
+    ``max_usd`` bounds this run, ``daily_usd`` the day (UTC) over all runs; None: no bound.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Database],
+        max_usd: float | None = None,
+        daily_usd: float | None = None,
+    ) -> None:
+        self._connect = connect
+        self._opened: Database | None = None
+        self._max_usd = max_usd
+        self._daily_usd = daily_usd
+        self._lock = threading.Lock()
+        self._reserved: dict[int, float] = {}
+        self.n_calls = 0
+        self.n_cached = 0
+        self.usd = 0.0
+        self.tokens = 0
+
+    @property
+    def _database(self) -> Database:
+        """The ledger's own connection, opened at its first use."""
+        if self._opened is None:
+            self._opened = self._connect()
+        return self._opened
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def find(self, key: str) -> tuple[str, str] | None:
+        """Return (model, reply) of an equal call made before, or None."""
+        with self._lock:
+            rows = self._database.dicts("find_reply", {"key": key})
+        return (rows[0]["model"], rows[0]["reply"]) if rows else None
+
+    def admit(self, model: str, input_tokens: int, output_tokens: int) -> None:
+        """Reserve the most that a call may cost until it is recorded.
+
+        Raises BudgetError where that would pass a limit, or where a limit is set and the model's
+        price is not known.
+        """
+        if self._max_usd is None and self._daily_usd is None:
+            return
+        cost = price(model, Usage(input_tokens, output_tokens, 0, 0))
+        if cost is None:
+            raise BudgetError(
+                f"cost: there is a limit, but the price of {model} is not known.",
+                "Take the limit off, or choose a model of `kbwiki/engines/prices.toml`.",
+            )
+        with self._lock:
+            held = sum(self._reserved.values())
+            self._check(self._max_usd, self.usd + held + cost, "--max-cost")
+            if self._daily_usd is not None:
+                today = float(self._database.value("sum_today"))
+                self._check(self._daily_usd, today + held + cost, "KBWIKI_DAILY_USD")
+            self._reserved[threading.get_ident()] = cost
+
+    def _check(self, limit: float | None, total: float, name: str) -> None:
+        if limit is not None and total > limit:
+            raise BudgetError(
+                f"cost: the next call would pass {name} of ${limit:g} (${self.usd:.4f} spent).",
+                "All that was done is kept. Raise the limit and run it again to go on.",
+            )
+
+    def record(self, call: CallRecord, key: str, reply: str) -> None:
+        """Write a call down and, if ``reply`` is not empty, keep it under ``key``."""
+        cost = 0.0 if call.status == "cached" else _cost(call)
+        usage = call.usage
+        with self._lock:
+            self._reserved.pop(threading.get_ident(), None)
+            self.n_cached += call.status == "cached"
+            self.n_calls += call.status != "cached"
+            self.usd += cost or 0.0
+            self.tokens += usage.input_tokens + usage.output_tokens + usage.thinking_tokens
+            with self._database.transaction():
+                if reply:
+                    self._database.run(
+                        "save_reply",
+                        {"key": key, "task": call.task, "model": call.reply_model, "reply": reply},
+                    )
+                self._database.run("save_call", _row(call, cost))
+
+    def spent(self) -> str:
+        """Return one line on what this run asked and paid."""
+        return (
+            f"{self.n_calls} calls, {self.n_cached} from the cache, {self.tokens:,} tokens, "
+            f"${self.usd:.4f}"
+        )
+
+
+def _cost(call: CallRecord) -> float | None:
+    known = price(call.reply_model, call.usage) if call.reply_model else None
+    return price(call.model, call.usage) if known is None else known
+
+
+def _row(call: CallRecord, cost: float | None) -> dict[str, object]:
+    return {
+        "task": call.task,
+        "provider": call.provider,
+        "model": call.model,
+        "reply_model": call.reply_model,
+        "item": call.item,
+        "status": call.status,
+        "reason": call.reason,
+        "prompt_sha": call.prompt_sha,
+        "input_tokens": call.usage.input_tokens,
+        "output_tokens": call.usage.output_tokens,
+        "cached_tokens": call.usage.cached_tokens,
+        "thinking_tokens": call.usage.thinking_tokens,
+        "usd": cost,
+        "ms": call.ms,
+    }
+
+
+def export_cache(database: Database) -> Iterator[str]:
+    """Yield every reply kept, one JSON object a line, in key order."""
+    for row in database.dicts("list_cache"):
+        yield json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def import_cache(database: Database, lines: Iterable[str] | IO[str]) -> int:
+    """Take replies in, all or none; return how many lines there were.
+
+    Raises InputError that names the first line which is not one of `export_cache`.
+    """
+    rows: list[dict[str, Any]] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            found = json.loads(line)
+            rows.append({name: str(found[name]) for name in ("key", "task", "model", "reply")})
+        except (ValueError, KeyError, TypeError) as error:
+            raise InputError(
+                f"cache, line {number}: it is no reply.", "Write one with `kbwiki cache export`."
+            ) from error
+    with database.transaction():
+        database.run_many("save_reply", rows)
+    return len(rows)
