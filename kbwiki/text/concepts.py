@@ -302,7 +302,8 @@ def _is_common(group: _Group) -> bool:
 def _is_shared(group: _Group, is_plain: bool) -> bool:
     """Tell whether several sources repeat the name."""
     key = min(group.keys, key=lambda k: (-len(k.split()), k))
-    if is_plain or head_of(key) in GENERIC_HEADS or key[:1].isdigit():
+    is_word = is_russian(key) and _is_common(group)
+    if is_plain or is_word or head_of(key) in GENERIC_HEADS or key[:1].isdigit():
         return False
     return len(group.sources) >= MIN_WEAK_SOURCES and group.n_named >= MIN_WEAK_MENTIONS
 
