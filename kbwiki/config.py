@@ -79,7 +79,7 @@ class Settings(BaseSettings):
 
 
 def load_settings(**flags: object) -> Settings:
-    """Return the settings; a flag that is None does not count. Raises ConfigError for a bad value."""
+    """Return the settings; a flag that is None does not count. ConfigError for a bad value."""
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     try:
         return Settings(**given)

@@ -14,7 +14,7 @@ def clean_question(question: str) -> str:
     """Return a question on one line, cut to length; raise InputError if no word is in it."""
     question = clean_line(question)[:MAX_QUESTION]
     if not any(c.isalnum() for c in question):
-        raise InputError("query: the question is empty.", 'Ask in words: kbwiki query "what is ...".')
+        raise InputError("query: the question is empty.", 'Ask: kbwiki query "what is ...".')
     return question
 
 

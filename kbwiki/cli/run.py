@@ -41,14 +41,15 @@ def run_stages(
     place = find_place(db, create="ingest" in names)
     verb = names[0] if len(names) == 1 else "build"
     with _interruptible(verb, paths or [], db), open_database(place) as database:
-        services, ledger = open_services(place, database, jobs, paths or [], max_usd)
-        try:
-            with _screen(as_json) as screen:
-                run_pipeline([stage_named(name) for name in names], services, screen)
-        finally:
-            spent = ledger.spent() if ledger else "no model was asked"
-            if ledger and not as_json:
-                out.print(f"engine {services.engine.name}: {spent}")
+        stages = [stage_named(name) for name in names]
+        with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
+            try:
+                with _screen(as_json) as screen:
+                    run_pipeline(stages, services, screen)
+            finally:
+                spent = ledger.spent() if ledger else "no model was asked"
+                if ledger and not as_json:
+                    out.print(f"engine {services.engine.name}: {spent}")
     if "export" in names and not as_json:
         out.print(f"wiki: {place.wiki} (engine: {services.engine.name}; {spent})")
     if screen.n_failed:
@@ -57,17 +58,15 @@ def run_stages(
         raise typer.Exit(1)
 
 
-def make_services(
-    place: Place, database: Database, jobs: int | None, paths: list[Path]
-) -> Services:
-    """Return what the stages need, from the settings and the flags."""
-    return open_services(place, database, jobs, paths, None)[0]
-
-
+@contextmanager
 def open_services(
-    place: Place, database: Database, jobs: int | None, paths: list[Path], max_usd: float | None
-) -> tuple[Services, Ledger | None]:
-    """Return what the stages need, and the ledger of an engine that costs money."""
+    place: Place,
+    database: Database,
+    jobs: int | None = None,
+    paths: list[Path] | None = None,
+    max_usd: float | None = None,
+) -> Iterator[tuple[Services, Ledger | None]]:
+    """Yield what the stages need, and the ledger of an engine that costs money."""
     engine, ledger = open_engine(place, database.url, max_usd)
     services = Services(
         database=database,
@@ -76,7 +75,7 @@ def open_services(
         root=place.root,
         wiki=place.wiki,
         jobs=_workers(place, engine, jobs),
-        paths=tuple(paths),
+        paths=tuple(paths or []),
         lang=place.settings.lang,
         max_file_bytes=int(place.settings.max_file_mb * 1_000_000),
         today=time.strftime(
@@ -84,7 +83,12 @@ def open_services(
         ),
         notice=notice,
     )
-    return services, ledger
+    try:
+        yield services, ledger
+    finally:
+        engine.close()
+        if ledger:
+            ledger.close()
 
 
 def _workers(place: Place, engine: Engine, jobs: int | None) -> int:
@@ -144,10 +148,9 @@ def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[Non
 def classify(batch: bool, db: str | None, as_json: bool) -> None:
     """Type edges once, or with ``batch`` until none is pending; print a table by type."""
     place = find_place(db)
+    stage = stage_named("classify-edges")
     with _interruptible("classify-edges", [], db), open_database(place) as database:
-        services = make_services(place, database, 1, [])
-        stage = stage_named("classify-edges")
-        with _screen(as_json) as screen:
+        with open_services(place, database) as (services, _), _screen(as_json) as screen:
             while True:
                 run_pipeline([stage], services, screen)
                 n_pending = database.value("count_pending_edges")
@@ -178,5 +181,5 @@ def embed(replace: bool, dry_run: bool, db: str | None, as_json: bool) -> None:
         return
     if replace:
         with open_database(place) as database:
-            forget_vectors(make_services(place, database, 1, []))
+            forget_vectors(database)
     run_stages(["embed"], db=db, jobs=None, as_json=as_json)

@@ -8,7 +8,7 @@ from rich.markdown import Markdown
 from rich.markup import escape
 
 from kbwiki.cli.console import err, notice, out, print_json, print_table, size
-from kbwiki.cli.run import make_services
+from kbwiki.cli.run import open_services
 from kbwiki.cli.store import find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.errors import NotFoundError
@@ -26,8 +26,8 @@ def show_status(db: str | None, as_json: bool) -> None:
     with open_database(place) as database:
         [counts] = database.dicts("read_status")
         types = {row["type"]: row["n"] for row in database.dicts("count_edge_types")}
-        services = make_services(place, database, 1, [])
-        stale = _stale(services)
+        with open_services(place, database) as (services, _):
+            stale = _stale(services)
         failures = database.dicts("list_failures")
     if as_json:
         print_json({**counts, "edges_by_type": types, "stale": stale, "failures": failures})
@@ -121,7 +121,7 @@ def show_page(slug: str, db: str | None, as_json: bool) -> None:
     place = find_place(db)
     with open_database(place) as database:
         found = _find(database, slug)
-        wiki = load_wiki(make_services(place, database, 1, []))
+        wiki = load_wiki(database)
     page = wiki.by_key.get((found["folder"], found["key"]))
     if page is None:
         raise NotFoundError(f"{slug}: its page is not written yet.", "Run `kbwiki write`.")

@@ -20,3 +20,7 @@ class Engine(Protocol):
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return the page of one concept or source; each statement in it carries a citation."""
         ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...

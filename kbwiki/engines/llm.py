@@ -96,6 +96,10 @@ class LlmEngine:
         self.dropped: Counter[str] = Counter()
         """What was thrown away: quotes, links, statements."""
 
+    def close(self) -> None:
+        """Give back the connections to the provider."""
+        self._chat.close()
+
     def extract(self, document: Document, item: str = "") -> Extraction:
         """Return the candidates and claims of one source, window by window."""
         windows = cut_windows(document, WINDOW_TOKENS)

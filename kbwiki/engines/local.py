@@ -18,3 +18,6 @@ class LocalEngine:
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return a page made of quoted statements, the definition first."""
         return compose(brief, self.name)
+
+    def close(self) -> None:
+        """Hold nothing, so give nothing back."""

@@ -5,8 +5,9 @@ Vectors are kept by the hash of their text: one that comes back, or stands twice
 
 from dataclasses import dataclass
 
+from kbwiki.db import Database
 from kbwiki.errors import ModelError
-from kbwiki.stages.stage import BATCH, Outcome, Services, Stage
+from kbwiki.stages.stage import BATCH, Services, Stage
 
 TEXTS_PER_ITEM = 32
 MAX_INDEXED_DIM = 2000
@@ -71,12 +72,11 @@ def note(services: Services) -> str:
     )
 
 
-def forget_vectors(services: Services) -> Outcome:
+def forget_vectors(database: Database) -> None:
     """Drop all vectors and the name of their model, so that another may be used."""
-    with services.database.transaction():
-        n = services.database.run("delete_vectors")
-        services.database.run("delete_setting", {"name": "embedder"})
-    return Outcome(n_done=n)
+    with database.transaction():
+        database.run("delete_vectors")
+        database.run("delete_setting", {"name": "embedder"})
 
 
 STAGE = Stage(

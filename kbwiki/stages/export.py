@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kbwiki.db import Database
 from kbwiki.errors import ConfigError
 from kbwiki.stages.render import Edge, Page, Wiki
 from kbwiki.stages.stage import Outcome, Services, Stage
@@ -40,7 +41,7 @@ class Changes:
 
 def run(services: Services) -> Outcome:
     """Render every page and write those that differ."""
-    wiki = load_wiki(services)
+    wiki = load_wiki(services.database)
     try:
         services.wiki.mkdir(parents=True, exist_ok=True)
         with _alone_in(services.wiki):
@@ -76,9 +77,8 @@ def _alone_in(folder: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def load_wiki(services: Services) -> Wiki:
+def load_wiki(database: Database) -> Wiki:
     """Return all pages and edges of the store."""
-    database = services.database
     citations: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in database.dicts("list_citations"):
         citations[row["folder"], row["key"]].append(row)

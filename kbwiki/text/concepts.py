@@ -15,7 +15,7 @@ from kbwiki.text.normal import canonical_key, capitalise
 from kbwiki.text.terms import best_name, head_of, is_generic
 from kbwiki.text.words import WORD, is_rare, is_russian, lang_of, lemma, lemma_key
 
-STRONG = ("title", "bold", "definition", "link", "acronym", "translation", "heading")
+STRONG = ("title", "bold", "definition", "link", "acronym", "translation", "heading", "model")
 MIN_WEAK_SOURCES = 2
 MIN_WEAK_MENTIONS = 4
 MIN_IN_SOURCE = 2
@@ -244,6 +244,8 @@ def _is_concept(group: _Group, n_sources: int) -> bool:
     is_plain = all(" " not in k for k in group.keys) and not signals["name"]
     if all(is_generic(k) for k in group.keys):
         return bool(signals["title"])
+    if signals["model"]:
+        return True
     if signals["title"] and (group.n_named or signals["bold"] or signals["link"]):
         return True
     if is_plain and len(group.sources) > max(4, UBIQUITY * n_sources) and not signals["bold"]:
