@@ -7,6 +7,7 @@ they know neither Retry-After nor that a used-up quota ends a run.
 import logging
 import re
 from collections.abc import Mapping
+from json import JSONDecodeError
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -211,11 +212,12 @@ class _Translated:
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         from google.auth import exceptions as auth
         from google.genai import errors
+        from pydantic import ValidationError
 
         if isinstance(error, errors.APIError):
             raise _fault(error, self._key) from error
-        if isinstance(error, errors.UnknownApiResponseError):
-            raise Fault("again", "the reply is no JSON") from error
+        if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError):
+            raise Fault("again", "the reply is no JSON of Gemini's") from error
         if isinstance(error, auth.TransportError):
             raise Fault("away", "cannot reach Google's sign-in") from error
         if isinstance(error, auth.GoogleAuthError):

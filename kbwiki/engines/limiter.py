@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 CUT = 0.7
 """A refusal multiplies the rate by this (AIMD, Chiu and Jain 1989)."""
-STEP = 0.05
-"""A minute of full use without a refusal adds this share of the rate at the last cut."""
-FLOOR = 2_000.0
-"""Tokens a minute below which no refusal pushes the rate: one small call each few seconds."""
+STEP = 0.1
+"""A minute of full use without a refusal adds this share of the rate at the last cut, ..."""
+LEAST_STEP = 10_000.0
+"""... but no fewer tokens a minute, so that one bad minute is not paid for all day."""
+FLOOR = 10_000.0
+"""Tokens a minute below which no refusal pushes the rate; the pauses still hold there."""
 BURST_S = 5.0
 """Idle time that may be saved up, so that the workers need not start one by one."""
 _WINDOW_S = 60.0
@@ -42,7 +44,7 @@ class Limiter:
         self._clock = clock
         self._limit = float("inf") if limit is None else float(limit)
         self._rate = self._limit
-        self._step = 0.0 if limit is None else limit * STEP
+        self._step = LEAST_STEP
         self._lock = threading.Lock()
         self._free_at = clock() - BURST_S
         self._paused_until = self._cut_at = float("-inf")
@@ -73,16 +75,22 @@ class Limiter:
             return Ticket(n_tokens, now)
 
     def refuse(self, ticket: Ticket, pause_s: float) -> None:
-        """Hold everybody for ``pause_s`` and, once for all calls under way, cut the rate."""
+        """Hold everybody for ``pause_s`` and, once for all calls under way, cut the rate.
+
+        The first cut starts from what went through in a minute; a refusal that so little traffic
+        cannot have caused (somebody else uses the key) teaches nothing.
+        """
         with self._lock:
             now = self._clock()
             self._paused_until = max(self._paused_until, now + pause_s)
             if ticket.taken_at <= self._cut_at:
                 return
-            known = self._rate if self._rate < float("inf") else float(self._seen(now))
-            self._rate = min(self._limit, max(FLOOR, known * CUT))
-            self._step = self._rate * STEP
             self._cut_at = now
+            known = self._rate if self._rate < float("inf") else float(self._seen(now))
+            if known < FLOOR:
+                return
+            self._rate = max(FLOOR, known * CUT)
+            self._step = max(LEAST_STEP, self._rate * STEP)
             self._free_at = max(self._free_at, self._paused_until)
 
     def settle(self, ticket: Ticket, n_tokens: int) -> None:

@@ -6,6 +6,7 @@ by name is left out from then on. The SDK's own retries stay off (see chat.py).
 
 import re
 from collections.abc import Mapping
+from json import JSONDecodeError
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -187,7 +188,7 @@ class _Translated:
             raise Fault("again", "no reply in time") from error
         if isinstance(error, openai.APIConnectionError):
             raise _connection_fault(error) from error
-        if isinstance(error, openai.APIError | ValueError):
+        if isinstance(error, openai.APIError | JSONDecodeError):
             raise Fault("again", "the reply is no JSON") from error
 
 

@@ -40,13 +40,13 @@ def _rates(model: str, on: date) -> dict[str, Any] | None:
     name = model.removeprefix("models/")
     known = [
         prefix
-        for prefix in _table()
+        for prefix in _table()["model"]
         if name.startswith(prefix) and _VERSION.fullmatch(name, len(prefix))
     ]
     if not known:
         return None
     current: dict[str, Any] | None = None
-    for rates in _table()[max(known, key=len)]["prices"]:
+    for rates in _table()["model"][max(known, key=len)]["prices"]:
         if rates.get("since", on) <= on:
             current = rates
     return current
