@@ -25,6 +25,7 @@ from kbwiki.text.lexicon import AGENT_VERBS, ANAPHORA, HEADING_STOP, KIND_HEADS,
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.text.terms import Term, best_name, is_generic, terms
 from kbwiki.text.words import (
+    FORMULA,
     WORD,
     is_given_name,
     lang_of,
@@ -275,7 +276,13 @@ def _link_alias(drafts: dict[str, _Draft], target: str, name: str) -> None:
 def _rank(text: str, found: list[Term], start: int) -> float:
     """Return how well a sentence stands alone, in [0, 1]; 0 means that it is no statement."""
     words = WORD.findall(text)
-    if not 5 <= len(words) <= 70 or not _ENDED.search(text) or text.endswith(("?", ":")):
+    enough = 3 if sum(t.proper for t in found) > 1 else 5
+    formulas = re.findall(f"{FORMULA}+", text)
+    if (
+        not enough <= len(words) + len(formulas) <= 70
+        or not _ENDED.search(text)
+        or text.endswith(("?", ":"))
+    ):
         return 0.0
     head = text.lstrip("\"'«“(*")[:1]
     if not (head.isupper() or head.isdigit()) or not found:
@@ -287,7 +294,7 @@ def _rank(text: str, found: list[Term], start: int) -> float:
         rank += 0.2
     if 8 <= len(words) <= 40:
         rank += 0.2
-    if text.count("¤") > 1:
+    if len(formulas) > 1:
         rank -= 0.2
     return round(max(0.05, min(1.0, rank)), 2)
 

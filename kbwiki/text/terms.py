@@ -75,14 +75,17 @@ def _english(text: str) -> Iterator[Term]:
         _class(tok, tag, toks[i + 1].text if i + 1 < len(toks) else "", i == 0)
         for i, (tok, tag) in enumerate(zip(toks, tags, strict=True))
     )
-    classes = _with_of(toks, classes)
+    classes = _joined(toks, classes)
     for match in re.finditer(r"[ANPEGMo]+", classes):
         yield from _english_phrases(text, toks, classes, match.start(), match.end())
 
 
-def _with_of(toks: list[Token], classes: str) -> str:
-    """Mark "of" between two capitalised names: the Bank of England is one."""
-    return re.sub(r"(?<=P)\.(?=P)", lambda m: "o" if toks[m.start()].text == "of" else ".", classes)
+def _joined(toks: list[Token], classes: str) -> str:
+    """Mark "of" between two names (the Bank of England is one) and a verb between them."""
+    classes = re.sub(
+        r"(?<=P)\.(?=P)", lambda m: "o" if toks[m.start()].text == "of" else ".", classes
+    )
+    return re.sub(r"(?<=[NP])E(?=P)", ".", classes)
 
 
 def _class(token: Token, tag: str, following: str, first: bool) -> str:

@@ -17,7 +17,10 @@ from kbwiki.text.tagger import is_listed
 _CYRILLIC = re.compile(r"[а-яёА-ЯЁ]")
 _LATIN = re.compile(r"[A-Za-z]")
 WORD = re.compile(r"[^\W_]+(?:(?:['’](?=[^\W_]{3,}))[^\W_]+)*(?:\+\+|#)?")
+FORMULA = "¤"
+"""Stands for each character of a formula where names are looked for."""
 _TOKEN = re.compile(
+    r"¤+|"
     r"[^\W_]+(?:[-‑–./'’&][^\W_]+)*(?:\+\+|#)?|['’]s\b|[^\w\s]|_",
 )
 _ACRONYM_PLURAL = re.compile(r"[A-Z][A-Za-z0-9]*[A-Z0-9]s")
@@ -180,7 +183,7 @@ def mask_math(document: Document) -> str:
     at = 0
     for mark in sorted(document.marks, key=lambda m: m.start):
         if mark.kind == "math" and mark.start >= at:
-            parts += [document.text[at : mark.start], "¤", " " * (mark.end - mark.start - 1)]
+            parts += [document.text[at : mark.start], FORMULA * (mark.end - mark.start)]
             at = mark.end
     return "".join([*parts, document.text[at:]])
 

@@ -149,3 +149,25 @@ def test_a_small_table_stays_whole() -> None:
 def test_headings_above_a_chunk_are_its_path() -> None:
     document = read_document("a.md", "# A\n\n## Б\n\nx\n\n## C\n\ny\n\n# D\n\nz".encode())
     assert [c.headings for c in chunk_document(document)] == [("A", "Б"), ("A", "C"), ("D",)]
+
+
+@pytest.mark.parametrize(
+    ("text", "claims"),
+    [
+        ("DeepMind introduced RETRO. It is big.", ["DeepMind introduced RETRO."]),
+        ("Состояние равно $S_t = S. v$. Память растёт с числом слоёв.", 1),
+        ("Вес равен $w = 1$. Модель Performer линейна по длине текста.", 1),
+        ("# Заголовок\n\nОткуда берутся волны в толще Земли?", 0),
+        ("The output of the layer has the form:\n\n$$x$$", 0),
+    ],
+    ids=[
+        "short fact",
+        "formula with a full stop",
+        "sentence after a formula",
+        "question",
+        "lead-in",
+    ],
+)
+def test_claims_are_whole_statements(text: str, claims: object) -> None:
+    found = [c.text for c in read_source(read_document("a.md", text.encode())).claims]
+    assert found == claims if isinstance(claims, list) else len(found) == claims

@@ -58,6 +58,12 @@ def test_a_phrase_is_found_in_its_dictionary_form(text: str, lang: Lang, name: s
         pytest.param(
             "The model outperforms the others.", "en", "model outperforms", id="a verb is no noun"
         ),
+        pytest.param(
+            "Google Research developed REALM.",
+            "en",
+            "Google Research developed REALM",
+            id="a verb joins no names",
+        ),
         pytest.param("Этот метод хорош.", "ru", "этот метод", id="a pronoun opens no name"),
         pytest.param("x" * 200 + " is long.", "en", "x" * 200, id="data is no word"),
     ],
