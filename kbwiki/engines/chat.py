@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from kbwiki.engines.limiter import Limiter
@@ -153,11 +152,11 @@ class Patient:
             self._sleep(0.0)
             ticket = self._limiter.take(n_tokens, self._sleep)
             try:
-                reply = _watched(raw, self._stop, self._deadline_s, self._patience.grace_s)
+                reply = self._watched(raw)
             except Fault as fault:
                 if fault.kind == "pace":
                     refusals += 1
-                    wait_s = self._backoff(refusals) if fault.wait_s is None else fault.wait_s
+                    wait_s = self._pause(fault, refusals)
                     paused_s += wait_s
                     self._check_pause(fault, paused_s)
                     self._limiter.refuse(ticket, wait_s)
@@ -173,9 +172,30 @@ class Patient:
         """Return the wait after the ``n``-th failure: exponential, with full jitter."""
         return self._draw() * min(self._patience.cap_s, self._patience.base_s * 2.0 ** (n - 1))
 
+    def _pause(self, fault: Fault, refusals: int) -> float:
+        """Return what the provider asks for, more where it proves too little or says nothing."""
+        told = 3 if fault.wait_s else 0
+        return max(fault.wait_s or 0.0, self._backoff(refusals - told) if refusals > told else 0.0)
+
     def _sleep(self, seconds: float) -> None:
         if self._stop.wait(seconds):
             raise stopped(self._where)
+
+    def _watched(self, raw: Callable[[], Reply]) -> Reply:
+        """Run ``raw`` in a thread that may be left behind: a blocking socket cannot be interrupted.
+
+        A time-out of the SDK restarts with every byte, so the deadline for the whole is kept here;
+        a reply that is nearly there when the run stops is paid for, so it gets some grace.
+        """
+        outcome = _Outcome()
+        threading.Thread(target=outcome.fill, args=(raw,), name="kbwiki-call", daemon=True).start()
+        ends_at = time.monotonic() + self._deadline_s
+        while not outcome.done.wait(_POLL_S):
+            if self._stop.is_set() and not outcome.done.wait(self._patience.grace_s):
+                raise stopped(self._where)
+            if time.monotonic() > ends_at:
+                raise Fault("again", f"no whole reply within {self._deadline_s:.0f} s")
+        return outcome.take()
 
     def _check_pause(self, fault: Fault, paused_s: float) -> None:
         if paused_s > self._patience.max_pause_s:
@@ -203,60 +223,40 @@ def stopped(where: str) -> Stopped:
 
 
 class _Outcome:
-    """Carries whatever ends a block, a value or an error, from its thread to another."""
+    """Carries what a call ends with, a reply or an error, from its thread to another."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
-        self.reply: Reply | None = None
-        self.error: BaseException | None = None
+        self._reply: Reply | None = None
+        self._error: BaseException | None = None
 
-    def __enter__(self) -> "_Outcome":
-        return self
+    def fill(self, raw: Callable[[], Reply]) -> None:
+        with self:
+            self._reply = raw()
+
+    def take(self) -> Reply:
+        if self._error is not None:
+            raise self._error
+        assert self._reply is not None
+        return self._reply
+
+    def __enter__(self) -> None:
+        return None
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, at: object
     ) -> bool:
-        self.error = error
+        self._error = error
         self.done.set()
         return True
-
-
-def _watched(
-    raw: Callable[[], Reply], stop: threading.Event, deadline_s: float, grace_s: float
-) -> Reply:
-    """Run ``raw`` in a thread that may be left behind: a blocking socket cannot be interrupted.
-
-    A time-out of the SDK restarts with every byte, so the deadline for the whole is kept here; a
-    reply that is nearly there when the run stops is paid for, so it gets ``grace_s``.
-    """
-    outcome = _Outcome()
-
-    def work() -> None:
-        with outcome:
-            outcome.reply = raw()
-
-    threading.Thread(target=work, name="kbwiki-call", daemon=True).start()
-    ends_at = time.monotonic() + deadline_s
-    while not outcome.done.wait(_POLL_S):
-        if stop.is_set() and not outcome.done.wait(grace_s):
-            raise stopped("model")
-        if time.monotonic() > ends_at:
-            raise Fault("again", f"no whole reply within {deadline_s:.0f} s")
-    if outcome.error is not None:
-        raise outcome.error
-    assert outcome.reply is not None
-    return outcome.reply
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
     """A part of a request that some provider or model refuses.
 
-    ``options`` in order of preference; ``said`` finds it in a refusal; ``notice`` tells a person
-    of the first concession.
+    ``options`` in order of preference, ending with what asks for nothing; ``said`` finds it in a
+    refusal; ``notice`` tells a person that the end was reached.
     """
 
     name: str
@@ -288,10 +288,11 @@ class Terms:
             index = term.options.index(asked[term.name])
             if index + 1 == len(term.options) or not re.search(term.said, refusal, re.IGNORECASE):
                 continue
+            last = len(term.options) - 1
             with self._lock:
-                first = self._at[term.name] == index == 0
+                is_news = self._at[term.name] < last == index + 1
                 self._at[term.name] = max(self._at[term.name], index + 1)
-            if first and term.notice and self._on_notice:
+            if is_news and term.notice and self._on_notice:
                 self._on_notice(term.notice)
             return True
         return False

@@ -130,7 +130,12 @@ def _terms_of(model: str) -> tuple[Term, ...]:
     old = re.match(r"(?:models/)?gemini-[12]\b", model)
     thinking: tuple[object, ...] = (0, 128, None) if old else ("MINIMAL", "LOW", 0, None)
     return (
-        Term("thinking", thinking, r"thinking|\bbudget\b"),
+        Term(
+            "thinking",
+            thinking,
+            r"thinking|\bbudget\b",
+            "gemini: this model takes no limit on thinking; what it thinks is billed as output.",
+        ),
         Term("temperature", (0.0, None), r"temperature"),
         Term(
             "schema",

@@ -18,6 +18,7 @@ from fakes.fake_gemini import (
     Reset,
     Say,
     Step,
+    Trickle,
     per_day,
     per_minute,
 )
@@ -282,6 +283,12 @@ def test_a_call_without_a_reply_times_out_and_is_tried_again(setup: Setup, name:
 
 
 @BOTH
+def test_a_reply_that_trickles_for_ever_is_given_up(setup: Setup, name: str) -> None:
+    setup.server.script(Trickle(), found("a"))
+    assert ask(setup.chat(name, timeout_s=0.4)) == ["a"]
+
+
+@BOTH
 def test_a_reply_that_is_no_json_at_all_is_tried_again(setup: Setup, name: str) -> None:
     setup.server.script(Fail(200, raw=b"<html>hello</html>"), found("a"))
     assert ask(setup.chat(name)) == ["a"]
@@ -505,11 +512,10 @@ def test_thinking_is_least_where_it_cannot_be_off(
     assert len(setup.server.asked()) == len(words) + 2
     last = setup.server.asked()[-1].body["generationConfig"].get("thinkingConfig", {})
     assert next(iter(last.values()), None) == accepted
+    assert len(setup.notices) == (accepted is None)
 
 
 def test_a_newer_openai_model_gets_the_words_it_knows(setup: Setup) -> None:
-    setup.server.answer = refusing('"max_tokens"', "temperature", '"none"')
-
     def answer(request: Request) -> Step:
         if request.body.get("max_tokens"):
             return Fail(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'.")
@@ -623,6 +629,17 @@ def test_vertex_is_asked_by_project_with_a_token(setup: Setup) -> None:
     (request,) = setup.server.asked()
     assert "/projects/p1/locations/europe-west1/publishers/google/models/" in request.path
     assert request.headers["authorization"] == "Bearer a-token"
+
+
+def test_vertex_without_credentials_ends_the_run(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/credentials.json")
+    chat = make_chat("gemini", base_url=setup.server.url, project="p1", location="europe-west1")
+    setup.chats.append(chat)
+    with pytest.raises(ConfigError, match="/nowhere") as caught:
+        ask(chat)
+    assert "gcloud auth" in caught.value.hint
 
 
 def test_a_local_server_needs_no_key(setup: Setup) -> None:

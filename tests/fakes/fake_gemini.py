@@ -75,7 +75,12 @@ class Hang:
     """No reply until the server closes."""
 
 
-Step = Say | Fail | Raw | Reset | Hang | str
+@dataclass(frozen=True)
+class Trickle:
+    """A reply that comes byte by byte, each in time, and never ends."""
+
+
+Step = Say | Fail | Raw | Reset | Hang | Trickle | str
 Answer = Callable[[Request], Step]
 
 
@@ -172,6 +177,10 @@ class FakeGemini:
             self._closed.wait()
         return step
 
+    def wait(self, seconds: float) -> bool:
+        """Wait, and say whether the server is closing."""
+        return self._closed.wait(seconds)
+
     def done(self) -> None:
         """Note that a reply is on its way."""
         with self._lock:
@@ -239,6 +248,8 @@ class _Handler(BaseHTTPRequestHandler):
         is_chat = request.task == "chat"
         if isinstance(step, Reset):
             self._reset()
+        elif isinstance(step, Trickle):
+            self._trickle()
         elif isinstance(step, Fail):
             error = (
                 _openai_error(step) if is_chat else _error(step.status, step.message, step.details)
@@ -257,6 +268,12 @@ class _Handler(BaseHTTPRequestHandler):
         linger_off = b"\x01\x00\x00\x00\x00\x00\x00\x00"
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger_off)
         self.connection.close()
+        self.close_connection = True
+
+    def _trickle(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while not self.fake.wait(0.02):
+            self.wfile.write(b" ")
         self.close_connection = True
 
     def _send(
