@@ -100,7 +100,8 @@ class Database:
         """Commit on success, roll back on any error.
 
         With ``durable=False`` the commit does not wait for the disk: a crash of the machine may
-        lose the last half second, never a part of a transaction. The next durable commit settles it.
+        lose the last half second, never a part of a transaction; the next durable commit settles
+        it.
         """
         with _mapped(), self.connection.transaction():
             if not durable:

@@ -77,11 +77,19 @@ def init() -> None:
 def build(
     paths: Paths,
     max_cost: MaxCost = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what a model would be asked and cost.")
+    ] = False,
     db: Db = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
     """Run every stage in order: from files to a wiki."""
+    if dry_run:
+        from kbwiki.cli.money import show_plan
+
+        show_plan(paths, db=db, as_json=as_json)
+        return
     from kbwiki.cli.run import run_stages
 
     run_stages(list(STAGES), db=db, jobs=jobs, as_json=as_json, paths=paths, max_usd=max_cost)
@@ -215,6 +223,20 @@ def config(as_json: Json = False) -> None:
             print_json(row)
         return
     print_table(["setting", "value", "origin", "help"], [list(row.values()) for row in rows])
+
+
+@app.command()
+def plan(
+    paths: Annotated[
+        list[Path] | None, typer.Argument(help="Files and folders to read besides.")
+    ] = None,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Say what a build would ask a language model, and what that would cost."""
+    from kbwiki.cli.money import show_plan
+
+    show_plan(paths or [], db=db, as_json=as_json)
 
 
 @app.command()

@@ -1,13 +1,46 @@
 """Commands about calls to a language model: what they cost, and the replies kept."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 from kbwiki.cli.console import out, print_json, print_table
+from kbwiki.cli.engine import engine_name
+from kbwiki.cli.run import open_services
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.engines.prices import checked_on
 from kbwiki.errors import InputError
+from kbwiki.estimate import StagePlan, plan_build
 from kbwiki.ledger import export_cache, import_cache
+
+
+def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
+    """Print what a build would ask a model, and what that would cost; nothing is stored."""
+    place = find_place(db, create=bool(paths))
+    name = engine_name(place.settings)
+    with open_database(place) as database:
+        if name == "local":
+            plans = []
+        else:
+            with open_services(place, database, paths=paths) as (services, _):
+                _, model, _ = services.engine.name.split(":")
+                plans = plan_build(services, name, model)
+    if as_json:
+        for plan in plans:
+            print_json(asdict(plan))
+        return
+    if not plans:
+        out.print("engine local: no model would be asked, and nothing would be paid")
+        return
+    columns = ["stage", "calls", "cached", "tokens in", "tokens out", "dollars"]
+    print_table(columns, [_cells(plan) for plan in plans])
+    out.print(f"model {model}, prices of {checked_on()}; how long replies are is an estimate")
+
+
+def _cells(plan: StagePlan) -> list[object]:
+    dollars = "price not known" if plan.usd is None else f"{plan.usd:.4f}"
+    tokens = [f"{plan.input_tokens:,}", f"{plan.output_tokens:,}"]
+    return [plan.stage, plan.calls, plan.cached, *tokens, dollars]
 
 
 def show_cost(by: str, db: str | None, as_json: bool) -> None:

@@ -126,8 +126,7 @@ class LlmEngine:
 
     def _ask(self, task: str, prompt: str, kind: type[M], item: str) -> tuple[str, M] | None:
         """Return (model, parsed reply), from the cache if it is known; None if it was cut."""
-        sha = hashlib.sha256(prompt.encode()).hexdigest()
-        call = CallRecord(task, self._chat.name, self._chat.model, item, prompt_sha=sha)
+        call = CallRecord(task, self._chat.name, self._chat.model, item, prompt_sha(prompt))
         key = reply_key(call, kind)
         found = self._book.find(key)
         if found:
@@ -288,6 +287,11 @@ class LlmEngine:
                 out.append(escape_markdown(words))
             at = match.end()
         return "".join([*out, escape_markdown(text[at:])])
+
+
+def prompt_sha(prompt: str) -> str:
+    """Return the hash by which the ledger knows a prompt."""
+    return hashlib.sha256(prompt.encode()).hexdigest()
 
 
 def reply_key(call: CallRecord, kind: type[BaseModel]) -> str:

@@ -48,7 +48,7 @@ def pending(services: Services, skip: list[str]) -> list[SourceRow]:
 def work(services: Services, row: SourceRow) -> tuple[Extraction, Words]:
     """Return what the engine reads, and the words for matching names."""
     document = document_of(row)
-    return services.engine.extract(document, row.uri), _words(document)
+    return services.engine.extract(document, row.uri), words_of(document)
 
 
 def document_of(row: SourceRow) -> Document:
@@ -65,7 +65,8 @@ def document_of(row: SourceRow) -> Document:
     )
 
 
-def _words(document: Document) -> Words:
+def words_of(document: Document) -> Words:
+    """Return the lemma stream in which names are matched, and the spans of links."""
     words = Words([], [], [], [], [])
     text = mask_math(document)
     for block in document.blocks:

@@ -56,7 +56,7 @@ def run(services: Services) -> Outcome:
     with database.transaction():
         sources = _load_sources(services)
         concepts = resolve_candidates(_load_candidates(services, sources), len(sources))
-        concepts, found = _match(concepts, sources)
+        concepts, found = match_concepts(concepts, sources)
         _save_concepts(services, concepts, found)
         _save_pages(services, found)
         _save_mentions(services, found)
@@ -123,7 +123,7 @@ def _load_candidates(
         )
 
 
-def _match(
+def match_concepts(
     concepts: list[NewConcept], sources: dict[str, ReadSource]
 ) -> tuple[list[NewConcept], dict[str, Found]]:
     """Find every mention; a concept that only stood inside longer names is dropped."""

@@ -31,6 +31,18 @@ order by 1;
 select key, task, model, reply from kb.cache order by key;
 
 -- name: read_ratios
-select task, count(*) as n, avg(output_tokens + thinking_tokens)::float8 as output_tokens,
+select task, avg(input_tokens)::float8 as input_tokens,
+       avg(output_tokens + thinking_tokens)::float8 as output_tokens,
        (sum(output_tokens + thinking_tokens)::float8 / greatest(sum(input_tokens), 1)) as output_per_input
 from kb.call where status = 'ok' group by task;
+
+-- name: list_read
+select s.id, s.sha256, u.uri, s.title, s.authors, s.year, s.dated, s.text, s.structure, e.fingerprint
+from kb.source s
+join lateral (select min(uri) as uri from kb.source_uri where source_id = s.id) u on true
+join kb.extraction e on e.source_id = s.id
+order by u.uri
+limit %(limit)s;
+
+-- name: count_concepts_in
+select count(distinct concept_id) from kb.mention where source_id = any (%(sources)s::bigint[]);

@@ -189,6 +189,46 @@ def test_the_days_limit_counts_what_earlier_runs_spent(
     assert "KBWIKI_DAILY_USD" in err
 
 
+def test_a_plan_comes_within_a_third_of_what_the_build_then_costs(
+    run: Run, gemini: FakeGemini, url: str
+) -> None:
+    """Once a part was read, it is known how much this model finds and says."""
+    for stage in ("ingest papers/associative-scan.md", "extract", "resolve", "write"):
+        assert run(*stage.split())[0] == 0
+    n_calls = len(gemini.requests)
+    code, out, err = run("build", "papers", "--dry-run", "--json")
+    assert (code, err) == (0, "")
+    assert len(gemini.requests) == n_calls
+    plans = {row["stage"]: row for row in map(json.loads, out.splitlines())}
+    before = _sums(run)
+    assert _build(run)[0] == 0
+    after = _sums(run)
+    for task, plan in plans.items():
+        for name in ("calls", "input_tokens", "output_tokens", "usd"):
+            real = after[task][name] - before[task][name]
+            assert 0.7 <= plan[name] / real <= 1.3, (task, name, plan[name], real)
+    code, out, _ = run("plan", "papers", "--json")
+    assert [json.loads(line)["calls"] for line in out.splitlines()] == [0, 0]
+
+
+def _sums(run: Run) -> dict[str, dict[str, float]]:
+    _, out, _ = run("cost", "--json")
+    rows = map(json.loads, out.splitlines())
+    names = ("calls", "input_tokens", "output_tokens", "usd")
+    sums: dict[str, dict[str, float]] = {}
+    for row in rows:
+        sums[row["name"]] = {"usd": row["usd"], **{n: row[n] for n in names if n != "usd"}}
+    return sums
+
+
+def test_a_plan_without_a_model_says_that_nothing_is_paid(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBWIKI_ENGINE", "local")
+    code, out, _ = run("plan", "papers")
+    assert (code, "nothing would be paid" in out) == (0, True)
+
+
 def test_cost_sums_the_ledger_in_four_ways(run: Run, gemini: FakeGemini) -> None:
     assert _build(run)[0] == 0
     for by in ("task", "source", "model", "day"):
