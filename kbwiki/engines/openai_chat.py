@@ -109,7 +109,6 @@ def _make_client(account: Account, way: Way) -> "openai.OpenAI":
     return OpenAI(
         # An empty string, unlike None, keeps the SDK from looking into the environment.
         api_key=account.key or "none",
-        admin_api_key="",
         organization="",
         project="",
         base_url=account.base_url or BASE_URL,
