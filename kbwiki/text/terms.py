@@ -27,6 +27,8 @@ _INNER_CAPS = re.compile(r"[A-Z].*[A-Z0-9]|[a-z][A-Z]|\d.*[A-Za-z]")
 _ENGLISH = re.compile(r"P+oP+|[ANPEG]*[NP]M?|[ANPE]+G")
 # A surname that the dictionary lacks («правило Хебба»): its ending looks like a genitive.
 _SURNAME = re.compile(r"[А-ЯЁ][а-яё]{2,}(?:а|я|ого|его|ой|ей|ы|и)")
+# Endings that only nouns have, for words that the tagger does not know.
+_NOUN_ENDING = re.compile(r"\w{3}(?:ity|ness|ism|tion|sion|ology)$")
 _DETERMINERS = {
     "a",
     "an",
@@ -102,6 +104,8 @@ def _class(token: Token, tag: str, following: str, first: bool) -> str:
         return "."
     if "-" in word and word[1:].islower() and not tag.startswith("NN"):
         return "A"
+    if not is_capital and _NOUN_ENDING.search(low):
+        return "N"
     return "P" if is_capital else _CLASSES.get(tag, ".")
 
 
