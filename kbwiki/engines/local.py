@@ -8,7 +8,7 @@ from kbwiki.records import Article, Brief, Document, Extraction
 class LocalEngine:
     """Reads with grammar and writes with the sources' own sentences."""
 
-    name = "local-1"
+    name = "local-2"
     is_paid = False
 
     def extract(self, document: Document, item: str = "") -> Extraction:

@@ -16,7 +16,7 @@ from kbwiki.text.normal import clean_line
 from kbwiki.text.readers import read_document
 from kbwiki.text.words import lang_of
 
-READER = "reader-1"
+READER = "reader-2"
 """Part of every fingerprint; a new value makes all sources stale."""
 
 

@@ -18,7 +18,7 @@ from kbwiki.text.concepts import NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line
 
-VERSION = "resolve-1"
+VERSION = "resolve-2"
 
 
 @dataclass(frozen=True, slots=True)
