@@ -2,6 +2,7 @@
 
 import math
 import threading
+from collections import deque
 
 import pytest
 
@@ -168,3 +169,29 @@ def test_many_threads_share_one_rate(clock: Clock) -> None:
         thread.join()
     # Four hundred seconds of tokens, reserved one after the other on a clock that stands still.
     assert max(waits) == pytest.approx(399 - BURST_S)
+
+
+@pytest.mark.parametrize("limit", [30_000, 100_000, 1_000_000])
+@pytest.mark.parametrize("guess", [None, 4_000_000])
+def test_an_unknown_limit_is_learnt_within_an_hour(
+    clock: Clock, limit: int, guess: int | None
+) -> None:
+    """A provider that counts the last minute's tokens and tells when there is room again."""
+    limiter = Limiter(guess, clock=clock)
+    ends_at = clock.now + 3600
+    recent: deque[float] = deque()
+    n_refused = n_tokens = 0
+    while clock.now < ends_at:
+        ticket = limiter.take(3_000, clock.sleep)
+        clock.now += 0.05
+        while recent and recent[0] < clock.now - 60:
+            recent.popleft()
+        if (len(recent) + 1) * 3_000 > limit:
+            n_refused += 1
+            limiter.refuse(ticket, recent[0] + 60 - clock.now)
+        else:
+            recent.append(clock.now)
+            n_tokens += 3_000
+            limiter.settle(ticket, 3_000)
+    assert n_tokens > 0.85 * limit * 60
+    assert n_refused < 60
