@@ -2,7 +2,7 @@
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -46,11 +46,20 @@ def notice(text: str) -> None:
     err.print(f"[dim]{escape(text)}[/dim]")
 
 
+class Meter(Protocol):
+    """What counts the tokens and dollars of a run."""
+
+    tokens: int
+    usd: float
+
+
 class Screen:
     """Shows a run: a bar a stage on a terminal, a line a stage elsewhere, JSON if asked."""
 
-    def __init__(self, as_json: bool) -> None:
+    def __init__(self, as_json: bool, meter: "Meter | None" = None) -> None:
         self.as_json = as_json
+        self.meter = meter
+        self.before = (0, 0.0)
         self.live: Progress | None = None
         self.task: Any = None
         self.total = 0
@@ -65,14 +74,22 @@ class Screen:
             return
         if self.task is None:
             self.total = 0
-            self.task = self.live.add_task(stage, total=total)
+            self.task = self.live.add_task(stage, total=total, spent="")
         self.total += total or 0
         self.live.update(self.task, total=self.total or None)
 
     def advance(self, item: str, failed: bool) -> None:
         """Count one item."""
         if self.live and self.task is not None:
-            self.live.advance(self.task)
+            tokens, dollars = self._spent()
+            spent = f"{tokens:,} tokens ${dollars:.4f}" if tokens else ""
+            self.live.update(self.task, advance=1, spent=spent)
+
+    def _spent(self) -> tuple[int, float]:
+        """Return the tokens and dollars of the stage that runs."""
+        if self.meter is None:
+            return 0, 0.0
+        return self.meter.tokens - self.before[0], self.meter.usd - self.before[1]
 
     def end(self, report: "Report") -> None:
         """Show how a stage ended, and what failed in it."""
@@ -80,7 +97,10 @@ class Screen:
             self.live.remove_task(self.task)
             self.task = None
         self.n_failed += report.n_failed
+        tokens, dollars = self._spent()
+        self.before = (self.before[0] + tokens, self.before[1] + dollars)
         if self.as_json:
+            paid = {"tokens": tokens, "usd": round(dollars, 6)} if self.meter else {}
             print_json(
                 {
                     "stage": report.stage,
@@ -88,6 +108,7 @@ class Screen:
                     "failed": report.n_failed,
                     "seconds": round(report.seconds, 3),
                     "note": report.outcome.note,
+                    **paid,
                     "failures": [
                         {"item": item, "reason": reason} for item, reason in report.failures
                     ],
@@ -95,7 +116,8 @@ class Screen:
             )
             return
         done = f"{report.stage:15} {report.outcome.n_done:6} done {report.seconds:7.2f} s"
-        out.print(f"{done}  {escape(report.outcome.note)}".rstrip())
+        spent = f"{tokens:,} tokens ${dollars:.4f}" if tokens else ""
+        out.print(f"{done}  {escape(report.outcome.note)} {spent}".rstrip())
         for item, reason in report.failures[:MAX_FAILURES]:
             text = reason if reason.startswith(item) else f"{item}: {reason}"
             err.print(f"  [red]failed[/red] {escape(text)}")
@@ -116,6 +138,7 @@ def _bars() -> "Progress":
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeRemainingColumn(),
+        progress.TextColumn("{task.fields[spent]}"),
         console=err,
         transient=True,
     )

@@ -44,7 +44,7 @@ def run_stages(
         stages = [stage_named(name) for name in names]
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
             try:
-                with _screen(as_json) as screen:
+                with _screen(as_json, ledger) as screen:
                     run_pipeline(stages, services, screen)
             finally:
                 spent = ledger.spent() if ledger else "no model was asked"
@@ -102,8 +102,8 @@ def _workers(place: Place, engine: Engine, jobs: int | None) -> int:
 
 
 @contextmanager
-def _screen(as_json: bool) -> Iterator[Screen]:
-    screen = Screen(as_json)
+def _screen(as_json: bool, ledger: Ledger | None = None) -> Iterator[Screen]:
+    screen = Screen(as_json, ledger)
     try:
         yield screen
     finally:
