@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint type test test-st bench demo clean
+.PHONY: help setup lint type test test-st bench demo live clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -58,6 +58,14 @@ demo: .venv/.core  ## Compile corpus/ into wiki/.
 	env -u KBWIKI_DATABASE_URL KBWIKI_ENGINE=local KBWIKI_EMBEDDER=e5-small KBWIKI_LANG=auto \
 	  KBWIKI_WIKI_DIR=wiki $(PY) -m kbwiki build corpus
 	@echo 'Open wiki/index.md, or the folder wiki/ in Obsidian. Ask: .venv/bin/kbwiki query "..."'
+
+live: .venv/.core  ## Build three notes with your Gemini key; prints what it cost and took.
+	@test -n "$$GEMINI_API_KEY$$GOOGLE_API_KEY" || { echo 'Set GEMINI_API_KEY first.' >&2; exit 1; }
+	@folder=$$(mktemp -d) && \
+	  cp corpus/en/titans.md corpus/en/mesanet.md corpus/ru/сюрприз.md "$$folder" && \
+	  cd "$$folder" && export KBWIKI_ENGINE=gemini && unset KBWIKI_DATABASE_URL && \
+	  "$(CURDIR)/$(PY)" -m kbwiki plan . && time "$(CURDIR)/$(PY)" -m kbwiki build . && \
+	  "$(CURDIR)/$(PY)" -m kbwiki cost; "$(CURDIR)/$(PY)" -m kbwiki db stop; echo "the wiki: $$folder/wiki"
 
 clean:  ## Remove the store, caches and .venv.
 	-$(PY) -m kbwiki db stop

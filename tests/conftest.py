@@ -1,6 +1,7 @@
 """One real Postgres for the session; a clone of a migrated template for each test."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -147,3 +148,13 @@ def make_store(
 def pytest_report_header() -> str:
     """Say which server the tests run on."""
     return f"embedded Postgres: {embedded.binary('postgres')}"
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep a developer's own keys and settings out of the tests."""
+    for name in list(os.environ):
+        if name.startswith("KBWIKI_") or name in {
+            "GEMINI_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY",
+        }:  # fmt: skip
+            monkeypatch.delenv(name)
