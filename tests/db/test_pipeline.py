@@ -276,7 +276,10 @@ def test_a_lease_that_ran_out_is_taken_though_its_owner_lives(
     other.run("lock_name", {"name": "hung"})
     _lease(other, "hung", 3)
     other.connection.execute("update kb.lease set expires_at = now() - interval '1 second'")
-    _run(store, numbers())
+    running = threading.Thread(target=_run, args=(store, numbers()), daemon=True)
+    running.start()
+    running.join(WAIT_S)
+    assert not running.is_alive()
     assert _done(store.database) == list(range(N))
 
 
@@ -414,3 +417,23 @@ def test_failures_in_other_folders_stay_while_their_files_do(store: Store, tmp_p
     (tmp_path / "a" / "empty.md").unlink()
     store.build(tmp_path / "b" / "good.md", names=("ingest",))
     assert [row["item"] for row in store.database.dicts("list_failures")] == ["b/empty.md"]
+
+
+def test_a_source_that_another_process_is_about_to_name_is_not_removed(
+    store: Store, tmp_path: Path, other: db.Database
+) -> None:
+    note = tmp_path / "a.md"
+    note.write_text("# One\n\nThe **scan** is a parallel algorithm.\n", "utf-8")
+    store.build(note, names=("ingest",))
+    sha = _one(other, "select sha256 from kb.source")
+    note.write_text("# Two\n\nThe **delta rule** is another algorithm.\n", "utf-8")
+    running = threading.Thread(target=store.build, args=(note,), kwargs={"names": ("ingest",)})
+    with other.transaction():
+        other.run("lock_shas", {"shas": [sha]})
+        other.run("save_uri", {"uri": "b.md", "sha256": sha, "size": 1, "mtime_ns": 1})
+        running.start()
+        waits = "select count(*) from pg_locks where not granted"
+        _until(lambda: _one(other, waits) or not running.is_alive())
+    running.join(WAIT_S)
+    uris = _ask(other, "select uri, sha256 = %s from kb.source_uri order by uri", sha)
+    assert uris == [("a.md", False), ("b.md", True)]
