@@ -187,6 +187,36 @@ class Article:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """A piece of text that an answer may rest on."""
+
+    slug: str
+    title: str
+    text: str
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a question: sentences, each with the numbers, from 1, of its passages.
+
+    ``missing`` is what the passages do not say, or empty; ``engine`` who wrote it.
+    """
+
+    statements: tuple[tuple[str, tuple[int, ...]], ...]
+    missing: str
+    engine: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two concepts that may be one: title, kind and definition of each."""
+
+    first: tuple[str, str, str]
+    second: tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """A search result; ``score`` in [0, 1], higher is better; ``parts`` holds each part's score."""
 
@@ -194,6 +224,7 @@ class Hit:
     slug: str
     title: str
     snippet: str
+    text: str
     score: float
     lang: str
     page: int | None

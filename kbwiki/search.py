@@ -38,6 +38,7 @@ def search(database: Database, question: str, k: int, embedder: Embedder | None)
             slug=f"sources/{row['slug']}",
             title=row["title"],
             snippet=clean_line(row["snippet"]),
+            text=row["text"],
             score=round(row["score"], 4),
             lang=row["lang"],
             page=row["page"],

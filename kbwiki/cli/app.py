@@ -160,13 +160,16 @@ def status(db: Db = None, as_json: Json = False) -> None:
 def query(
     question: Annotated[str, typer.Argument(help="What you want to know, in English or Russian.")],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many passages to show.")] = 8,
+    hits_only: Annotated[
+        bool, typer.Option("--hits-only", help="Show passages, no answer.")
+    ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Find the passages that answer a question, by words and by meaning."""
-    from kbwiki.cli.show import show_hits
+    """Answer a question from the passages that fit it, by words and by meaning."""
+    from kbwiki.cli.ask import ask
 
-    show_hits(question, k=k, db=db, as_json=as_json)
+    ask(question, k=k, hits_only=hits_only, db=db, as_json=as_json)
 
 
 @app.command()

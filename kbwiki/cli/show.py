@@ -1,18 +1,16 @@
-"""Commands that read: status, query, show, list, graph."""
+"""Commands that read: status, show, list, graph."""
 
 from difflib import get_close_matches
 from typing import Any
 
-import typer
 from rich.markdown import Markdown
 from rich.markup import escape
 
-from kbwiki.cli.console import err, notice, out, print_json, print_table, size
+from kbwiki.cli.console import err, out, print_json, print_table, size
 from kbwiki.cli.run import open_services
-from kbwiki.cli.store import find_place, open_database, open_embedder
+from kbwiki.cli.store import find_place, open_database
 from kbwiki.db import Database
 from kbwiki.errors import NotFoundError
-from kbwiki.search import clean_question, search, usable_embedder
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
 from kbwiki.stages.write import written_as
@@ -56,49 +54,6 @@ def _stale(services: Services) -> dict[str, int]:
     }
     [row] = services.database.dicts("count_stale", params)
     return dict(row)
-
-
-def show_hits(question: str, k: int, db: str | None, as_json: bool) -> None:
-    """Print the best passages; exit with 4 where nothing was found."""
-    question = clean_question(question)
-    place = find_place(db)
-    with open_database(place) as database:
-        embedder = open_embedder(place, notice)
-        why_not = usable_embedder(database, embedder)
-        if why_not:
-            notice(f"searching by words alone: {why_not}")
-        hits = search(database, question, k, None if why_not else embedder)
-    for number, hit in enumerate(hits, 1):
-        if as_json:
-            print_json(
-                {
-                    "rank": number,
-                    "kind": hit.kind,
-                    "slug": hit.slug,
-                    "title": hit.title,
-                    "score": hit.score,
-                    "parts": hit.parts,
-                    "lang": hit.lang,
-                    "page": hit.page,
-                    "snippet": hit.snippet,
-                }
-            )
-            continue
-        place_text = f", p. {hit.page}" if hit.page else ""
-        where = f"{place_text}  {hit.score:.2f}  [dim]{escape(hit.slug)}[/dim]"
-        out.print(f"[bold]{number}. {escape(hit.title)}[/bold]{where}")
-        out.print(f"   {_bold(hit.snippet)}")
-    if not hits:
-        if not as_json:
-            out.print("Nothing was found.")
-        raise typer.Exit(4)
-
-
-def _bold(snippet: str) -> str:
-    parts = escape(snippet).split("**")
-    return "".join(
-        f"[bold yellow]{part}[/bold yellow]" if i % 2 else part for i, part in enumerate(parts)
-    )
 
 
 def _find(database: Database, name: str) -> dict[str, Any]:

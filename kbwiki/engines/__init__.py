@@ -1,8 +1,9 @@
 """Engines: the four tasks that need a mind, done with rules (local) or with a language model."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
-from kbwiki.records import Article, Brief, Document, Extraction
+from kbwiki.records import Answer, Article, Brief, Document, Extraction, Pair, Passage
 
 
 class Engine(Protocol):
@@ -19,6 +20,14 @@ class Engine(Protocol):
 
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return the page of one concept or source; each statement in it carries a citation."""
+        ...
+
+    def same(self, pairs: Sequence[Pair], item: str = "") -> list[bool | None]:
+        """Return for each pair whether both are one concept; None if that cannot be told."""
+        ...
+
+    def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        """Return what the passages say on a question; no statement without a passage."""
         ...
 
     def close(self) -> None:

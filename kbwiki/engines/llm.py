@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -21,10 +21,13 @@ from kbwiki.engines.tokens import count_tokens
 from kbwiki.engines.windows import Window, cut_windows, halves
 from kbwiki.errors import KbwikiError, ModelError
 from kbwiki.prompts import fenced, fill, prompts_sha
+from kbwiki.prompts.answer import AnswerReply
 from kbwiki.prompts.extract import ConceptReply, ExtractReply
+from kbwiki.prompts.same import SameReply
 from kbwiki.prompts.write import SectionReply, WriteReply
 from kbwiki.records import (
     Alias,
+    Answer,
     Article,
     Brief,
     Candidate,
@@ -32,6 +35,8 @@ from kbwiki.records import (
     Claim,
     Document,
     Extraction,
+    Pair,
+    Passage,
     Statement,
 )
 from kbwiki.text.chunks import page_of
@@ -220,6 +225,31 @@ class LlmEngine:
         claims[span] = (known[0] or clean_line(text), max(known[1], rank))
         return span
 
+    def same(self, pairs: Sequence[Pair], item: str = "") -> list[bool | None]:
+        """Return the model's verdict on each pair; None where it gave none."""
+        lines = [
+            f"[{n}] {_described(p.first)}\n    or {_described(p.second)}"
+            for n, p in enumerate(pairs, 1)
+        ]
+        reply = self._ask("same", fill("same", pairs=fenced("\n".join(lines))), SameReply, item)
+        verdicts = {v.number: v.same for v in reply[1].verdicts} if reply else {}
+        return [verdicts.get(number) for number in range(1, len(pairs) + 1)]
+
+    def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        """Return the model's answer; statements that cite no passage are left out."""
+        lines = [f"[{n}] ({p.title}) {clean_line(p.text)}" for n, p in enumerate(passages, 1)]
+        prompt = fill("answer", question=question, passages=fenced("\n".join(lines)))
+        reply = self._ask("answer", prompt, AnswerReply, question[:80])
+        if reply is None:
+            raise ModelError("answer: the reply does not fit.", "Ask for fewer passages with -k.")
+        statements = []
+        for statement in reply[1].statements:
+            cites = tuple(n for n in dict.fromkeys(statement.cites) if 1 <= n <= len(passages))
+            self.dropped["statements"] += not cites
+            if cites and statement.text.strip():
+                statements.append((clean_line(statement.text), cites))
+        return Answer(tuple(statements), clean_line(reply[1].missing), reply[0])
+
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return the page of one concept or source, each statement with its evidence."""
         evidence = best_evidence(brief)
@@ -287,6 +317,11 @@ class LlmEngine:
                 out.append(escape_markdown(words))
             at = match.end()
         return "".join([*out, escape_markdown(text[at:])])
+
+
+def _described(concept: tuple[str, str, str]) -> str:
+    title, kind, definition = concept
+    return f"{title} ({kind}): {clean_line(definition) or 'no definition'}"
 
 
 def prompt_sha(prompt: str) -> str:

@@ -1,8 +1,12 @@
 """The engine without a model: extractive, deterministic, and honest about it."""
 
+from collections.abc import Sequence
+
 from kbwiki.engines.compose import compose
+from kbwiki.engines.quoting import quote_answer
 from kbwiki.engines.read import read_source
-from kbwiki.records import Article, Brief, Document, Extraction
+from kbwiki.records import Answer, Article, Brief, Document, Extraction, Pair, Passage
+from kbwiki.text.words import lemma_key
 
 
 class LocalEngine:
@@ -18,6 +22,14 @@ class LocalEngine:
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return a page made of quoted statements, the definition first."""
         return compose(brief, self.name)
+
+    def same(self, pairs: Sequence[Pair], item: str = "") -> list[bool | None]:
+        """Return True for names that differ in form alone; the rest cannot be told."""
+        return [lemma_key(p.first[0]) == lemma_key(p.second[0]) or None for p in pairs]
+
+    def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        """Return the sentences that share most with the question, word for word."""
+        return quote_answer(question, passages, self.name)
 
     def close(self) -> None:
         """Hold nothing, so give nothing back."""

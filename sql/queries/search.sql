@@ -1,5 +1,5 @@
 -- name: search_chunks
-select 'source' as kind, p.slug, p.title, s.score, s.words, s.vectors, c.lang, c.page, c.headings,
+select 'source' as kind, p.slug, p.title, s.score, s.words, s.vectors, c.lang, c.page, c.text,
        ts_headline(kb.text_config(c.lang), c.text, q.query,
                    'StartSel=**, StopSel=**, MaxWords=40, MinWords=20, MaxFragments=2, FragmentDelimiter=" … "') as snippet
 from kb.search_chunks(%(question)s, %(vector)s, %(model)s, %(k)s) s

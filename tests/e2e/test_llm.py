@@ -300,3 +300,29 @@ def test_a_bad_key_ends_the_run_at_once_with_one_message(run: Run, gemini: FakeG
     assert len(gemini.requests) <= 2
     assert err.count("error: ") == 1
     assert "secret-key-1" not in err
+
+
+def test_an_answer_cites_passages_and_says_what_is_missing(run: Run, gemini: FakeGemini) -> None:
+    assert _build(run)[0] == 0
+    reply = {
+        "statements": [
+            {"text": "Сюрприз — это сигнал.", "cites": [1, 99]},
+            {"text": "Из головы.", "cites": []},
+        ],
+        "missing": "Когда это придумали.",
+    }
+    gemini.answer = lambda request: Say(json.dumps(reply, ensure_ascii=False), model=MODEL)
+    code, out, _ = run("query", "что такое сюрприз", "-k", "3")
+    assert code == 0
+    assert out.startswith("Сюрприз — это сигнал. [1]\n")
+    assert "Из головы" not in out
+    assert "What the wiki does not say: Когда это придумали." in out
+    assert f"({MODEL})" in out
+    n_calls = len(gemini.requests)
+    code, out, _ = run("query", "что такое сюрприз", "-k", "3", "--json")
+    assert json.loads(out.splitlines()[-1])["answer"] == [
+        {"text": "Сюрприз — это сигнал.", "cites": [1]}
+    ]
+    assert len(gemini.requests) == n_calls
+    assert run("query", "что такое сюрприз", "--hits-only")[0] == 0
+    assert len(gemini.requests) == n_calls
