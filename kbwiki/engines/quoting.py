@@ -5,20 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from kbwiki.records import Answer, Passage
+from kbwiki.text.lexicon import ASKING
 from kbwiki.text.normal import clean_line
 from kbwiki.text.words import lang_of, sentences, stream
 
 MAX_STATEMENTS = 3
 MIN_SHARE = 0.34
 """A sentence that holds less of the question's weight than this says nothing on it."""
-_ASKING = frozenset(
-    "what which who whom whose how why when where do does did done is are was were be been can could "
-    "may might will would should the an and or of in on at by to for from with about as that this "
-    "these those it its there many much have has had use mean say tell know work differ between "
-    "что как чем чего кто где когда куда откуда почему зачем сколько какой который чей ли быть это "
-    "этот тот для при из про на по от до за над под между или не со об мочь есть такой отличаться "
-    "означать значить говорить работать использоваться".split()
-)
 _MISSING = {
     "en": "no passage speaks of {}.",
     "ru": "ни один отрывок не говорит о словах: {}.",
@@ -28,10 +21,10 @@ _MISSING = {
 def quote_answer(question: str, passages: Sequence[Passage], engine: str) -> Answer:
     """Return at most three sentences, best first, each with the passage it stands in.
 
-    A word weighs the more the fewer sentences hold it; of two sentences the one that opens with what
-    was asked comes first, then the one of the better passage. Words that no passage holds are named.
+    A word weighs the more the fewer sentences hold it; of two sentences the one that opens with
+    what was asked comes first, then that of the better passage. Words in no passage are named.
     """
-    words_of_question = (w for w in stream(question).lemmas if len(w) > 1 and w not in _ASKING)
+    words_of_question = (w for w in stream(question).lemmas if len(w) > 1 and w not in ASKING)
     asked = list(dict.fromkeys(words_of_question))
     found: list[tuple[str, int, set[str]]] = []
     for number, passage in enumerate(passages, 1):

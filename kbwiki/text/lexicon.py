@@ -181,3 +181,13 @@ AGENT_VERBS = _words(
     "предложить разработать создать описать представить сформулировать ввести опубликовать "
     "изобрести"
 )
+
+ASKING = _words(
+    "what which who whom whose how why when where do does did done is are was were be been can "
+    "could may might will would should the an and or of in on at by to for from with about as "
+    "that this these those it its there many much have has had use mean say tell know work "
+    "differ between что как чем чего кто где когда куда откуда почему зачем сколько какой "
+    "который чей ли быть это этот тот для при из про на по от до за над под между или не со об "
+    "мочь есть такой отличаться означать значить говорить работать использоваться "
+)
+"""Words that ask, or that any question may hold."""
