@@ -25,6 +25,7 @@ GEMINI_MODEL = "gemini-flash-lite-latest"
 
 Notice = Callable[[str], None]
 _POLL_S = 0.1
+_LONG_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ class Patient:
         *,
         deadline_s: float,
         stop: threading.Event,
+        on_notice: Notice | None = None,
         draw: Callable[[], float] = random.random,
     ) -> None:
         self._where = where
@@ -139,6 +141,8 @@ class Patient:
         self._patience = patience
         self._deadline_s = deadline_s
         self._stop = stop
+        self._on_notice = on_notice
+        self._lock = threading.Lock()
         self._draw = draw
 
     def call(self, n_tokens: int, raw: Callable[[], Reply]) -> Reply:
@@ -160,6 +164,7 @@ class Patient:
                     paused_s += wait_s
                     self._check_pause(fault, paused_s)
                     self._limiter.refuse(ticket, wait_s)
+                    self._tell_pause(wait_s)
                     continue
                 failures += 1
                 self._check_failure(fault, failures)
@@ -203,6 +208,14 @@ class Patient:
                 f"{self._where}: asked to wait {paused_s / 60:.0f} minutes: {fault.what}.",
                 fault.hint or "Run again later, or with fewer --jobs; what is done is kept.",
             ) from fault
+
+    def _tell_pause(self, wait_s: float) -> None:
+        """Explain the first silence that a person would wonder about, and no later one."""
+        if wait_s >= _LONG_S and self._on_notice:
+            tell, self._on_notice = self._on_notice, None
+            tell(
+                f"{self._where}: asked to slow down; waiting {wait_s:.0f} s, then going on slower."
+            )
 
     def _check_failure(self, fault: Fault, failures: int) -> None:
         if fault.kind == "terms":
@@ -380,7 +393,12 @@ class Way:
     def patient(self, where: str) -> Patient:
         """Return the retry layer of one chat; its deadline lets the SDK's own time-out go first."""
         return Patient(
-            where, self.limiter, self.patience, deadline_s=self.timeout_s * 1.5, stop=self.stop
+            where,
+            self.limiter,
+            self.patience,
+            deadline_s=self.timeout_s * 1.5,
+            stop=self.stop,
+            on_notice=self.on_notice,
         )
 
 
@@ -401,7 +419,8 @@ def make_chat(  # noqa: PLR0913 - one keyword for each setting
     """Return the chat of a provider; raise ConfigError for an unknown one or a missing key.
 
     ``project`` (with ``location``) means Vertex, with the machine's Google credentials. ``stop``,
-    once set, ends every wait. ``on_notice`` hears once of each concession to the provider.
+    once set, ends every wait. ``on_notice`` hears once of each concession to the provider and of
+    the first long pause.
     """
     account = Account(check_key(name, key), base_url, project, location)
     way = Way(

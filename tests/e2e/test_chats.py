@@ -569,6 +569,8 @@ def test_a_stop_ends_every_wait_soon(setup: Setup, name: str, why: str) -> None:
         setup.stop.set()
         with pytest.raises(Stopped, match="stopped"):
             call.result(timeout=2)
+    assert [n for n in setup.notices if "500 s" in n] == setup.notices
+    assert len(setup.notices) == (why == "pause")
     with pytest.raises(Stopped):
         ask(chat)
     assert len(setup.server.asked()) == 1
