@@ -1,5 +1,7 @@
 """Which engine reads and writes, and the ledger of what it costs."""
 
+from threading import Event
+
 from kbwiki.cli.console import notice
 from kbwiki.cli.store import Place
 from kbwiki.config import Settings
@@ -19,17 +21,22 @@ def engine_name(settings: Settings) -> str:
     return "gemini" if settings.gemini_api_key or settings.vertex_project else "local"
 
 
-def open_engine(place: Place, url: str, max_usd: float | None) -> tuple[Engine, Ledger | None]:
-    """Return the engine of the settings, and its ledger if its answers cost money."""
+def open_engine(
+    place: Place, url: str, max_usd: float | None, stop: Event
+) -> tuple[Engine, Ledger | None]:
+    """Return the engine of the settings, and its ledger if its answers cost money.
+
+    ``stop``, once set, ends every wait for a model.
+    """
     settings = place.settings
     name = engine_name(settings)
     if name == "local":
         return LocalEngine(), None
     ledger = Ledger(lambda: connect(url, "kbwiki ledger"), max_usd, settings.daily_usd)
-    return LlmEngine(_open_chat(settings, name), ledger, notice), ledger
+    return LlmEngine(_open_chat(settings, name, stop), ledger, notice), ledger
 
 
-def _open_chat(settings: Settings, name: str) -> Chat:
+def _open_chat(settings: Settings, name: str, stop: Event) -> Chat:
     if name == "openai":
         if not settings.model:
             raise ConfigError("engine: openai needs the name of a model.", "Set KBWIKI_MODEL.")
@@ -39,6 +46,7 @@ def _open_chat(settings: Settings, name: str) -> Chat:
             settings.model,
             key=key.get_secret_value() if key else "",
             base_url=settings.openai_base_url,
+            stop=stop,
             on_notice=notice,
         )
     gemini_key = settings.gemini_api_key
@@ -49,5 +57,6 @@ def _open_chat(settings: Settings, name: str) -> Chat:
         base_url=settings.gemini_base_url,
         project=settings.vertex_project,
         location=settings.vertex_location if settings.vertex_project else "",
+        stop=stop,
         on_notice=notice,
     )

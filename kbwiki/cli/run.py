@@ -67,7 +67,8 @@ def open_services(
     max_usd: float | None = None,
 ) -> Iterator[tuple[Services, Ledger | None]]:
     """Yield what the stages need, and the ledger of an engine that costs money."""
-    engine, ledger = open_engine(place, database.url, max_usd)
+    stop = threading.Event()
+    engine, ledger = open_engine(place, database.url, max_usd, stop)
     services = Services(
         database=database,
         engine=engine,
@@ -86,6 +87,7 @@ def open_services(
     try:
         yield services, ledger
     finally:
+        stop.set()  # workers that still wait for a model wait no longer
         engine.close()
         if ledger:
             ledger.close()

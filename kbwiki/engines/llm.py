@@ -14,9 +14,9 @@ from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from kbwiki.engines.chat import Chat, NoReply, Usage
+from kbwiki.engines.chat import Chat, NoReply, Stopped, Usage
 from kbwiki.engines.quotes import find_quote
-from kbwiki.engines.replies import parse_reply
+from kbwiki.engines.replies import TruncatedReply, parse_reply
 from kbwiki.engines.tokens import count_tokens
 from kbwiki.engines.windows import Window, cut_windows, halves
 from kbwiki.errors import KbwikiError, ModelError
@@ -142,6 +142,10 @@ class LlmEngine:
             reply = self._chat.complete(prompt, kind, MAX_OUTPUT[task])
             call = replace(call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
             parsed = None if reply.truncated else parse_reply(reply.text, kind)
+        except TruncatedReply:
+            parsed = None
+        except Stopped:
+            raise
         except NoReply as error:
             call = replace(call, reply_model=error.model, usage=error.usage)
             self._fail(call, key, error)
