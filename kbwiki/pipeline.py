@@ -129,20 +129,14 @@ def _run_stage(stage: Stage, services: Services, progress: Progress) -> Report:
             _fail(database, stage, stage.name, error, tally)
     except BaseException:
         tally.note = "stopped"
-        _if_open(database, close)
+        with suppress(DatabaseError):  # the error is told; that the server is away is then no news
+            close()
         progress.end(tally.report(stage.name))
         raise
     close()
     report = tally.report(stage.name)
     progress.end(report)
     return report
-
-
-def _if_open(database: Database, clean_up: Callable[[], object]) -> None:
-    """Clean up behind an error, which is told; that the server is away is then no news."""
-    if not database.connection.closed:
-        with suppress(DatabaseError):
-            clean_up()
 
 
 def _run_set(stage: Stage, services: Services, progress: Progress, tally: _Tally) -> None:
@@ -195,7 +189,8 @@ def _run_items(stage: Stage, services: Services, progress: Progress, tally: _Tal
                 progress.begin(stage.name, len(items))
                 _work(stage, services, items, owner, tally, progress)
         except BaseException:
-            _if_open(database, release)
+            with suppress(DatabaseError):
+                release()
             raise
         release()
     if tally.bug is not None:

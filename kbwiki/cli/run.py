@@ -125,10 +125,12 @@ def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[Non
 
     late = threading.Timer(GRACE_S, leave_late)
     late.daemon = True
+    stopped = threading.Event()
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in numbers:
             signal.signal(each, signal.SIG_IGN)
+        stopped.set()
         late.start()
         raise KeyboardInterrupt
 
@@ -138,7 +140,9 @@ def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[Non
     before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
-    except KeyboardInterrupt:
+    except BaseException:
+        if not stopped.is_set():
+            raise
         late.cancel()
         before.clear()
         raise Interrupted(line) from None

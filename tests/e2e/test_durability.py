@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -30,7 +31,8 @@ TOPICS_RU = ["линейное внимание", "быстрые веса", "а
 
 PROGRAM = """
 import ctypes, dataclasses, os, sys, time
-from kbwiki import pipeline
+from concurrent.futures import ThreadPoolExecutor
+from kbwiki import errors, pipeline
 from kbwiki.cli import main
 
 {change}
@@ -64,8 +66,19 @@ change = {"pending": pending}
 """
 """A stage that does not end when it is interrupted."""
 
+FATAL = """
+def work(services, item):
+    if item.uri == "notes/note-00.md":
+        raise errors.ConfigError("engine: the quota is used up.")
+    time.sleep(600)
+
+change = {"work": work}
+"""
+"""A stage in which one item ends the run while another never ends."""
+
 ASLEEP = "time.sleep(600)"
 ASLEEP_IN_C = "ctypes.CDLL(None).sleep(600)"
+ASLEEP_IN_A_POOL = "ThreadPoolExecutor(1).submit(time.sleep, 600).result()"
 N_QUICK = 5
 
 TRACE = """
@@ -240,7 +253,7 @@ def test_two_builds_at_once_share_the_work_and_end_as_one(
 
 
 def test_exports_of_two_stores_into_one_folder_leave_one_of_the_two(
-    make_store: Callable[[], Store], place: Callable[[str, int], Path], start: Start
+    make_store: Callable[[], Store], place: Callable[[str, int], Path], tmp_path: Path
 ) -> None:
     stores = {"a": make_store(), "b": make_store()}
     alone = {}
@@ -251,16 +264,23 @@ def test_exports_of_two_stores_into_one_folder_leave_one_of_the_two(
         store.build(folder / "notes")
         alone[name] = _wiki(store.wiki)
         del alone[name]["log.md"]
-    folder = place("both", 1)
-    running = [
-        start(folder, store, *KBWIKI, "export") for _ in range(3) for store in stores.values()
-    ]
-    assert [_end(process)[::2] for process in running] == [(0, "")] * 6
-    wiki = _wiki(folder / "wiki")
-    del wiki["log.md"]
-    assert wiki in alone.values()
-    manifest = json.loads(wiki.pop(export.MANIFEST))["files"]
-    assert manifest == {name: hashlib.sha256(raw).hexdigest() for name, raw in wiki.items()}
+    wiki = tmp_path / "both"
+
+    def export_often(store: Store) -> None:
+        store.wiki = wiki
+        for _ in range(8):
+            store.build(names=("export",))
+
+    threads = [threading.Thread(target=export_often, args=(s,)) for s in stores.values()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    files = _wiki(wiki)
+    del files["log.md"]
+    assert files in alone.values()
+    manifest = json.loads(files.pop(export.MANIFEST))["files"]
+    assert manifest == {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
 
 
 # --- kill -9 ----------------------------------------------------------------------------------
@@ -333,8 +353,8 @@ def _slow_build(
 
 @pytest.mark.parametrize(
     ("number", "sleep"),
-    [(signal.SIGINT, ASLEEP), (signal.SIGTERM, ASLEEP_IN_C)],
-    ids=["Ctrl-C", "SIGTERM, in C"],
+    [(signal.SIGINT, ASLEEP), (signal.SIGTERM, ASLEEP_IN_C), (signal.SIGINT, ASLEEP_IN_A_POOL)],
+    ids=["Ctrl-C", "SIGTERM, in C", "Ctrl-C, in a pool of the work's own"],
 )
 def test_an_interrupt_ends_a_build_in_order_though_work_is_slow(
     url: str, place: Callable[[str], Path], number: signal.Signals, sleep: str, start: Start
@@ -388,6 +408,16 @@ def test_an_interrupt_tells_how_to_go_on_without_the_secret(
     code, _, err = _end(process)
     told = "interrupted. continue with: kbwiki build notes 'my notes' --db URL\n"
     assert (code, err) == (130, told)
+
+
+def test_a_fault_that_ends_the_run_does_not_wait_for_work_under_way(
+    url: str, place: Callable[[str], Path], start: Start
+) -> None:
+    program = PROGRAM.format(change=FATAL)
+    process = start(place("folder"), url, sys.executable, "-c", program, "build", "notes")
+    code, _, err = _end(process)
+    assert (code, err) == (1, "error: engine: the quota is used up.\n")
+    assert _is_clean(url)
 
 
 # --- the server -------------------------------------------------------------------------------
