@@ -119,25 +119,21 @@ def save(services: Services, item: Item, article: Article) -> None:
             "search_text": f"{article.title}. {article.summary}",
         },
     )
-    database.run("delete_citations", {"article_id": article_id})
-    database.run_many(
-        "save_citation",
-        [
-            {
-                "article_id": article_id,
-                "ordinal": c.ordinal,
-                "source_id": c.source_id,
-                "start_at": c.start,
-                "end_at": c.end,
-                "quote": c.quote,
-                "page": c.page,
-            }
-            for c in article.citations
-        ],
+    cited = article.citations
+    n_kept = database.value(
+        "save_citations",
+        {
+            "article_id": article_id,
+            "sources": [c.source_id for c in cited],
+            "starts": [c.start for c in cited],
+            "ends": [c.end for c in cited],
+            "quotes": [c.quote for c in cited],
+            "pages": [c.page for c in cited],
+        },
     )
-    n_false = database.value("count_false_citations", {"article_id": article_id})
-    if n_false:
-        raise ModelError(f"{item.slug}: {n_false} quotes do not stand where they are said to.")
+    if n_kept != len(cited):
+        n_false = len(cited) - n_kept
+        raise ModelError(f"{_key(item)}: {n_false} quotes do not stand where they are said to.")
 
 
 STAGE = Stage(

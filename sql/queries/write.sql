@@ -63,14 +63,21 @@ set title = excluded.title, lang = excluded.lang, summary = excluded.summary, bo
     text_sha = excluded.text_sha, written_at = now()
 returning id;
 
--- name: delete_citations
-delete from kb.citation where article_id = %(article_id)s;
-
--- name: save_citation
-insert into kb.citation (article_id, ordinal, source_id, start_at, end_at, quote, page)
-values (%(article_id)s, %(ordinal)s, %(source_id)s, %(start_at)s, %(end_at)s, %(quote)s, %(page)s);
-
--- name: count_false_citations
-select count(*)
-from kb.citation c join kb.source s on s.id = c.source_id
-where c.article_id = %(article_id)s and c.quote <> substr(s.text, c.start_at + 1, c.end_at - c.start_at);
+-- name: save_citations
+-- Keeps a quote only where it stands; returns how many were kept.
+with surplus as (
+    delete from kb.citation where article_id = %(article_id)s and ordinal > cardinality(%(sources)s::bigint[])
+),
+kept as (
+    insert into kb.citation (article_id, ordinal, source_id, start_at, end_at, quote, page)
+    select %(article_id)s, c.ordinal, c.source_id, c.start_at, c.end_at, c.quote, c.page
+    from unnest(%(sources)s::bigint[], %(starts)s::int[], %(ends)s::int[], %(quotes)s::text[], %(pages)s::int[])
+         with ordinality as c (source_id, start_at, end_at, quote, page, ordinal)
+    join kb.source s on s.id = c.source_id
+    where c.quote = substr(s.text, c.start_at + 1, c.end_at - c.start_at)
+    on conflict (article_id, ordinal) do update
+    set source_id = excluded.source_id, start_at = excluded.start_at, end_at = excluded.end_at,
+        quote = excluded.quote, page = excluded.page
+    returning ordinal
+)
+select count(*) from kept;
