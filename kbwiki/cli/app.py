@@ -30,6 +30,7 @@ Jobs = Annotated[
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, help="Stop before the run costs more dollars.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
 Paths = Annotated[list[Path], typer.Argument(help="Files and folders to read.")]
 
 
@@ -226,6 +227,54 @@ def config(as_json: Json = False) -> None:
             print_json(row)
         return
     print_table(["setting", "value", "origin", "help"], [list(row.values()) for row in rows])
+
+
+@app.command()
+def merge(
+    first: Annotated[
+        str, typer.Argument(help="Concept that stays; or `list`, for past decisions.")
+    ],
+    second: Annotated[str | None, typer.Argument(help="Concept that becomes a name of it.")] = None,
+    dry_run: DryRun = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Make two concepts one, or list what was decided."""
+    from kbwiki.cli import curate
+
+    if second is None and first == "list":
+        curate.list_decisions(db=db, as_json=as_json)
+        return
+    if second is None:
+        raise typer.BadParameter("name the second concept", param_hint="SECOND")
+    curate.merge(first, second, dry_run=dry_run, db=db, as_json=as_json)
+
+
+@app.command()
+def unmerge(
+    concept: Annotated[str, typer.Argument(help="Concept into which others were merged.")],
+    alias: Annotated[str | None, typer.Argument(help="Name to split out of it.")] = None,
+    dry_run: DryRun = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Take a merge back, or split a name out of a concept."""
+    from kbwiki.cli import curate
+
+    curate.unmerge(concept, alias, dry_run=dry_run, db=db, as_json=as_json)
+
+
+@app.command()
+def rm(
+    files: Annotated[list[str], typer.Argument(help="Files as `kbwiki sources` names them.")],
+    dry_run: DryRun = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Remove sources and all that nothing else supports."""
+    from kbwiki.cli import curate
+
+    curate.remove(files, dry_run=dry_run, db=db, as_json=as_json)
 
 
 @app.command()

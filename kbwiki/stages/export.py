@@ -97,7 +97,10 @@ def load_wiki(database: Database) -> Wiki:
     ]
     pages = [_concept_page(row) for row in database.dicts("list_concept_pages")]
     pages += [_source_page(row) for row in database.dicts("list_source_pages")]
-    return Wiki(pages, edges, citations)
+    redirects = {
+        row["second_title"]: row["first_title"] for row in database.dicts("list_redirects")
+    }
+    return Wiki(pages, edges, citations, redirects)
 
 
 def _concept_page(row: dict[str, Any]) -> Page:

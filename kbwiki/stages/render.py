@@ -11,7 +11,7 @@ import jinja2
 
 from kbwiki.records import CONCEPT_KINDS, Lang
 from kbwiki.text.links import Target, links_in, plain_text, replace_links
-from kbwiki.text.normal import clean_line, escape_markdown
+from kbwiki.text.normal import canonical_key, clean_line, escape_markdown, slugify
 
 MAX_BACKLINKS = 12
 MAX_SEE_ALSO = 10
@@ -81,10 +81,12 @@ class Wiki:
         pages: list[Page],
         edges: list[Edge],
         citations: dict[tuple[str, str], list[dict[str, Any]]],
+        redirects: dict[str, str],
     ) -> None:
         self.pages = sorted(pages, key=lambda p: (p.folder, p.key))
         self.by_key = {(page.folder, page.key): page for page in self.pages}
         self.citations = citations
+        self.redirects = redirects
         self.edges: dict[str, list[Edge]] = defaultdict(list)
         for edge in sorted(edges, key=lambda e: (e.ordinal, e.head, e.tail)):
             self.edges[edge.head].append(edge)
@@ -96,7 +98,18 @@ class Wiki:
         """Return the text of every page by its path, the index included."""
         out = {page.path: self.render(page) for page in self.pages}
         out["index.md"] = self._index()
+        for title, to in sorted(self.redirects.items()):
+            page = self.by_key.get(("concepts", canonical_key(to)))
+            if page:
+                out.setdefault(f"concepts/{slugify(title)}.md", self._redirect(title, page))
         return out
+
+    def _redirect(self, title: str, page: Page) -> str:
+        """Return the page of a title that was merged into another."""
+        target = self._link(page.folder, page.key)
+        front = json.dumps(title, ensure_ascii=False)
+        heading = escape_markdown(title)
+        return f"---\ntitle: {front}\nredirect: true\n---\n\n# {heading}\n\n→ {target}\n"
 
     def render(self, page: Page) -> str:
         """Return one page as Markdown."""

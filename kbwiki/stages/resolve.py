@@ -14,7 +14,7 @@ from typing import Any
 
 from kbwiki.records import Alias, Candidate
 from kbwiki.stages.stage import Outcome, Services, Stage
-from kbwiki.text.concepts import NewConcept, SourceCandidate, resolve_candidates
+from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line
 
@@ -55,7 +55,9 @@ def run(services: Services) -> Outcome:
         return Outcome(note=_note(services))
     with database.transaction():
         sources = _load_sources(services)
-        concepts = resolve_candidates(_load_candidates(services, sources), len(sources))
+        decisions = database.rows("list_decisions", Decision)
+        found_in = _load_candidates(services, sources)
+        concepts = resolve_candidates(found_in, len(sources), decisions)
         concepts, found = match_concepts(concepts, sources)
         _save_concepts(services, concepts, found)
         _save_pages(services, found)

@@ -5,7 +5,7 @@ keys and counts only, so it knows nothing of the store, and the order of its inp
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kbwiki.records import Alias, Candidate, ConceptKind, Lang
@@ -15,7 +15,9 @@ from kbwiki.text.normal import canonical_key, capitalise
 from kbwiki.text.terms import best_name, head_of, is_generic
 from kbwiki.text.words import WORD, is_rare, is_russian, lang_of, lemma, lemma_key
 
-STRONG = ("title", "bold", "definition", "link", "acronym", "translation", "heading", "model")
+STRONG = (
+    "title", "bold", "definition", "link", "acronym", "translation", "heading", "model", "person",
+)  # fmt: skip
 MIN_WEAK_SOURCES = 2
 MIN_WEAK_MENTIONS = 4
 MIN_IN_SOURCE = 2
@@ -83,6 +85,8 @@ class _Group:
     titled: set[str] = field(default_factory=set)
     aliases: dict[tuple[str, str], Alias] = field(default_factory=dict)
     definitions: list[tuple[str, int, int]] = field(default_factory=list)
+    decided: tuple[str, Lang] | None = None
+    """The title that a person chose by merging others into it."""
 
     @property
     def n_named(self) -> int:
@@ -90,10 +94,21 @@ class _Group:
         return self.signals["noun"] + self.signals["name"]
 
 
-def resolve_candidates(found: Iterable[SourceCandidate], n_sources: int) -> list[NewConcept]:
-    """Return the concepts of a corpus, in key order."""
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's word on two names, by lemma key: one concept under the first's title, or two."""
+
+    first: str
+    second: str
+    same: bool
+
+
+def resolve_candidates(
+    found: Iterable[SourceCandidate], n_sources: int, decisions: Sequence[Decision] = ()
+) -> list[NewConcept]:
+    """Return the concepts of a corpus, in key order; a person's decisions come before all rules."""
     groups = _aggregate(found)
-    merged = _merge(groups)
+    merged = _merge(groups, decisions)
     kept = [g for g in merged if _is_concept(g, n_sources)]
     by_key: dict[str, _Group] = {}
     for group in sorted(kept, key=lambda g: min(g.keys)):
@@ -135,7 +150,7 @@ def _keep_alias(group: _Group, alias: Alias) -> None:
     group.aliases[key] = max(kept, alias, key=lambda a: (a.name, a.lang))
 
 
-def _merge(groups: dict[str, _Group]) -> list[_Group]:
+def _merge(groups: dict[str, _Group], decisions: Sequence[Decision]) -> list[_Group]:
     """Return the groups after joining acronyms and translations with what they stand for.
 
     A short or translated name goes to the one long name that gives it most often; where two tie it
@@ -143,22 +158,49 @@ def _merge(groups: dict[str, _Group]) -> list[_Group]:
     apart.
     """
     claims = _claims(groups)
-    parent = {key: key for key in {*groups, *claims}}
-
-    def root(key: str) -> str:
-        while parent[key] != key:
-            parent[key] = parent[parent[key]]
-            key = parent[key]
-        return key
-
-    members: dict[str, list[_Group]] = {k: [groups[k]] if k in groups else [] for k in parent}
+    names = _Names(groups, claims, decisions)
+    for decision in sorted(decisions, key=lambda d: (d.first, d.second)):
+        if decision.same and decision.first in groups and decision.second in groups:
+            groups[decision.first].decided = _title(groups[decision.first])
+            names.join(decision.first, decision.second)
     for short in sorted(claims):
         for long in _owners(short, claims[short], groups):
-            a, b = sorted((root(short), root(long)))
-            if a != b and not _rivals(members[a], members[b]):
-                parent[b] = a
-                members[a] += members.pop(b)
-    return [_joined(parts) for key, parts in sorted(members.items()) if parts]
+            if names.may_join(short, long):
+                names.join(short, long)
+    return [_joined(parts) for key, parts in sorted(names.members.items()) if parts]
+
+
+class _Names:
+    """Names while they are joined: which set each is in, and which must stay apart."""
+
+    def __init__(
+        self, groups: dict[str, _Group], claims: Iterable[str], decisions: Sequence[Decision]
+    ) -> None:
+        self._parent = {key: key for key in {*groups, *claims}}
+        self._keys = {key: {key} for key in self._parent}
+        self._apart = {frozenset((d.first, d.second)) for d in decisions if not d.same}
+        self.members = {k: [groups[k]] if k in groups else [] for k in self._parent}
+        for name in sorted(name for pair in self._apart for name in pair):
+            if name in groups:
+                groups[name].signals["person"] += 1
+
+    def root(self, key: str) -> str:
+        while self._parent[key] != key:
+            self._parent[key] = self._parent[self._parent[key]]
+            key = self._parent[key]
+        return key
+
+    def may_join(self, one: str, other: str) -> bool:
+        a, b = self.root(one), self.root(other)
+        parted = any(frozenset((x, y)) in self._apart for x in self._keys[a] for y in self._keys[b])
+        return a != b and not parted and not _rivals(self.members[a], self.members[b])
+
+    def join(self, one: str, other: str) -> None:
+        a, b = sorted((self.root(one), self.root(other)))
+        if a != b:
+            self._parent[b] = a
+            self.members[a] += self.members.pop(b)
+            self._keys[a] |= self._keys.pop(b)
 
 
 def _claims(groups: dict[str, _Group]) -> dict[str, Counter[str]]:
@@ -236,6 +278,7 @@ def _joined(parts: list[_Group]) -> _Group:
         for alias in part.aliases.values():
             _keep_alias(out, alias)
         out.definitions += part.definitions
+        out.decided = out.decided or part.decided
     return out
 
 
@@ -244,7 +287,7 @@ def _is_concept(group: _Group, n_sources: int) -> bool:
     is_plain = all(" " not in k for k in group.keys) and not signals["name"]
     if all(is_generic(k) for k in group.keys):
         return bool(signals["title"])
-    if signals["model"]:
+    if signals["model"] or signals["person"]:
         return True
     if signals["title"] and (group.n_named or signals["bold"] or signals["link"]):
         return True
@@ -319,6 +362,8 @@ def rank_key(concept: NewConcept, n_mentions: int) -> tuple[bool, int, str]:
 
 def _title(group: _Group) -> tuple[str, Lang]:
     """Return the commonest name, in the language in which most of the names are."""
+    if group.decided:
+        return group.decided
     totals: Counter[Lang] = Counter()
     for (_, its), n in group.names.items():
         totals[its] += n

@@ -4,8 +4,13 @@
 select kb.sha('resolve', %(version)s, coalesce(string_agg(
            kb.sha(e.fingerprint, e.title,
                   (select string_agg(u.uri, ' ' order by u.uri) from kb.source_uri u where u.source_id = e.source_id)),
-           ' ' order by e.fingerprint), ''))
+           ' ' order by e.fingerprint), ''),
+           (select coalesce(string_agg(kb.sha(d.first, d.second, d.same::text), ' ' order by d.first, d.second), '')
+            from kb.decision d))
 from kb.extraction e;
+
+-- name: list_decisions
+select first, second, same from kb.decision order by first, second;
 
 -- name: read_setting
 select value from kb.setting where name = %(name)s;

@@ -1,0 +1,76 @@
+"""Commands by which a person decides: merge, unmerge, rm, sources."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from kbwiki import curate
+from kbwiki.cli.console import out, print_json, print_table
+from kbwiki.cli.run import open_services, run_stages
+from kbwiki.cli.store import find_place, open_database
+from kbwiki.curate import Effect
+from kbwiki.stages.files import uri_of
+from kbwiki.stages.stage import Services
+
+AFTER = ["write", "classify-edges", "export"]
+
+
+def list_decisions(db: str | None, as_json: bool) -> None:
+    """Print what was decided by hand."""
+    with open_database(find_place(db)) as database:
+        rows = database.dicts("list_decided")
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    table: list[list[object]] = [
+        [
+            row["first_title"],
+            "is" if row["same"] else "is not",
+            row["second_title"],
+            row["decided_at"],
+        ]
+        for row in rows
+    ]
+    print_table(["concept", "", "other", "decided"], table)
+
+
+def merge(first: str, second: str, dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Make two concepts one, then rewrite what that changes."""
+    _decide(lambda s: curate.merge(s, first, second, dry_run), dry_run, db, as_json)
+
+
+def unmerge(name: str, part: str | None, dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Take a merge back, then rewrite what that changes."""
+    _decide(lambda s: curate.unmerge(s, name, part, dry_run), dry_run, db, as_json)
+
+
+def remove(names: list[str], dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Remove sources by uri or path, then rewrite what that changes."""
+    root = find_place(db).root
+
+    def uri(services: Services, name: str) -> str:
+        known = {row["uri"] for row in services.database.dicts("list_source_uris")}
+        return name if name in known else uri_of(Path(name).absolute(), root)
+
+    def change(services: Services) -> Effect:
+        return curate.remove_sources(services, [uri(services, name) for name in names], dry_run)
+
+    _decide(change, dry_run, db, as_json)
+
+
+def _decide(
+    change: Callable[[Services], Effect], dry_run: bool, db: str | None, as_json: bool
+) -> None:
+    place = find_place(db)
+    with open_database(place) as database, open_services(place, database) as (services, _):
+        effect = change(services)
+    if as_json:
+        print_json({"added": effect.added, "removed": effect.removed, "dry_run": dry_run})
+    else:
+        for verb, names in (("removed", effect.removed), ("added", effect.added)):
+            for kind, name in names:
+                out.print(f"{verb} {kind}: {name}", markup=False)
+        if dry_run:
+            out.print("dry run: nothing was changed")
+    if not dry_run:
+        run_stages(AFTER, db=db, jobs=None, as_json=as_json)

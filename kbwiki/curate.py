@@ -1,0 +1,137 @@
+"""What people decide about a store: names that are one concept, sources that go.
+
+Each decision is one transaction that also resolves and links anew, so that a dry run can show what
+it would change and leave no trace. Since resolve is a function of sources and decisions, taking a
+decision back restores what was.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbwiki.db import Database
+from kbwiki.errors import InputError, NotFoundError
+from kbwiki.stages import link, resolve
+from kbwiki.stages.stage import Services
+from kbwiki.text.concepts import Decision
+from kbwiki.text.normal import canonical_key
+from kbwiki.text.words import lemma_key
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a decision adds and removes, each as (kind, name)."""
+
+    added: tuple[tuple[str, str], ...]
+    removed: tuple[tuple[str, str], ...]
+
+
+class _Undo(Exception):
+    """Ends a dry run's transaction."""
+
+
+def merge(services: Services, first: str, second: str, dry_run: bool = False) -> Effect:
+    """Make two concepts one, under the first's title; raise NotFoundError for an unknown one."""
+    a, b = (_concept(services.database, name) for name in (first, second))
+    if a["id"] == b["id"]:
+        raise InputError(f"merge: {first} and {second} are one concept already.", "")
+    row = _decision(a["title"], b["title"], True)
+    return _apply(services, lambda: services.database.run("save_decision", row), dry_run)
+
+
+def unmerge(
+    services: Services, name: str, part: str | None = None, dry_run: bool = False
+) -> Effect:
+    """Take back what was merged into a concept by hand; with ``part``, split that name out of it.
+
+    Raises InputError where there is nothing to take apart.
+    """
+    database = services.database
+    concept = _concept(database, name)
+    if part is None:
+        keys = {lemma_key(n) for n in concept["names"]}
+        known = database.rows("list_decisions", Decision)
+        if not any(d.same and {d.first, d.second} & keys for d in known):
+            raise InputError(
+                f"unmerge: nothing was merged into {concept['title']} by hand.",
+                "Name the alias to split out: kbwiki unmerge CONCEPT ALIAS.",
+            )
+        return _apply(services, lambda: _forget(database, keys), dry_run)
+    if lemma_key(part) not in {lemma_key(n) for n in concept["names"]} - {
+        lemma_key(concept["title"])
+    }:
+        raise InputError(
+            f"unmerge: {part} is no other name of {concept['title']}.", "See `kbwiki show`."
+        )
+    if not database.dicts("list_candidate_keys", {"keys": [lemma_key(part)]}):
+        raise InputError(
+            f"unmerge: no source says anything of {part} by itself.", "It stays a name."
+        )
+    row = _decision(concept["title"], part, False)
+    return _apply(services, lambda: database.run("save_decision", row), dry_run)
+
+
+def remove_sources(services: Services, uris: Sequence[str], dry_run: bool = False) -> Effect:
+    """Remove files from the store with all that nothing else supports.
+
+    Raises NotFoundError for a uri that the store does not hold; then nothing is removed.
+    """
+    database = services.database
+    found = {row["uri"] for row in database.dicts("find_uris", {"uris": list(uris)})}
+    missing = [uri for uri in uris if uri not in found]
+    if missing:
+        raise NotFoundError(f"{missing[0]}: the store holds no such file.", "See `kbwiki sources`.")
+
+    def remove() -> None:
+        database.run("delete_uris", {"uris": list(uris)})
+        database.run("delete_sources_without_uri")
+
+    return _apply(services, remove, dry_run)
+
+
+def _forget(database: Database, keys: set[str]) -> None:
+    for key in sorted(keys):
+        database.run("delete_decisions", {"key": key})
+
+
+def _decision(first: str, second: str, same: bool) -> dict[str, object]:
+    return {
+        "first": lemma_key(first),
+        "second": lemma_key(second),
+        "same": same,
+        "first_title": first,
+        "second_title": second,
+    }
+
+
+def _concept(database: Database, name: str) -> dict[str, Any]:
+    slug = name.removeprefix("concepts/").removesuffix(".md")
+    found = database.dicts("find_concept", {"slug": slug, "keys": [canonical_key(name)]})
+    if not found:
+        raise NotFoundError(
+            f"{name}: no concept has this slug, title or alias.", "See `kbwiki list`."
+        )
+    return found[0]
+
+
+def _apply(services: Services, change: Callable[[], object], dry_run: bool) -> Effect:
+    """Make a change, resolve and link anew, and tell what differs; undo it all in a dry run."""
+    database = services.database
+    effect = Effect((), ())
+    try:
+        with database.locked("resolve"), database.transaction():
+            before = _pages(database)
+            change()
+            resolve.run(services)
+            link.run(services)
+            after = _pages(database)
+            effect = Effect(tuple(sorted(after - before)), tuple(sorted(before - after)))
+            if dry_run:
+                raise _Undo
+    except _Undo:
+        pass
+    return effect
+
+
+def _pages(database: Database) -> set[tuple[str, str]]:
+    return {(row["kind"], row["name"]) for row in database.dicts("list_pages_now")}

@@ -1,0 +1,52 @@
+-- What people decide: which names are one concept, which sources go.
+
+-- name: save_decision
+insert into kb.decision (first, second, same, first_title, second_title)
+values (%(first)s, %(second)s, %(same)s, %(first_title)s, %(second_title)s)
+on conflict (first, second) do update
+set same = excluded.same, first_title = excluded.first_title, second_title = excluded.second_title,
+    decided_at = now();
+
+-- name: delete_decisions
+delete from kb.decision where same and (first = %(key)s or second = %(key)s);
+
+-- name: list_decided
+select first_title, second_title, same, decided_at from kb.decision order by first_title, second_title;
+
+-- name: list_redirects
+select d.first_title, d.second_title from kb.decision d where d.same order by d.second_title;
+
+-- name: find_concept
+select c.id, c.key, c.title, array(select a.name from kb.alias a where a.concept_id = c.id order by a.key) as names
+from kb.concept c
+where c.slug = %(slug)s or c.key = any (%(keys)s::text[])
+   or c.id in (select concept_id from kb.alias where key = any (%(keys)s::text[]))
+order by (c.slug = %(slug)s) desc, c.key
+limit 1;
+
+-- name: list_candidate_keys
+select distinct key from kb.candidate where key = any (%(keys)s::text[]);
+
+-- name: list_pages_now
+select 'concept' as kind, c.title as name from kb.concept c
+union all
+select 'source', p.title from kb.source_page p
+union all
+select 'edge', h.title || ' - ' || t.title
+from kb.edge e join kb.concept h on h.id = e.head_id join kb.concept t on t.id = e.tail_id
+order by 1, 2;
+
+-- name: find_uris
+select u.uri, u.source_id, (select count(*) from kb.source_uri o where o.source_id = u.source_id) as n_uris
+from kb.source_uri u
+where u.uri = any (%(uris)s::text[])
+order by u.uri;
+
+-- name: delete_uris
+delete from kb.source_uri where uri = any (%(uris)s::text[]);
+
+-- name: delete_sources_without_uri
+delete from kb.source s where not exists (select from kb.source_uri u where u.source_id = s.id);
+
+-- name: list_source_uris
+select u.uri, u.source_id from kb.source_uri u order by u.uri;
