@@ -268,7 +268,7 @@ def test_exports_of_two_stores_into_one_folder_leave_one_of_the_two(
 
     def export_often(store: Store) -> None:
         store.wiki = wiki
-        for _ in range(8):
+        for _ in range(4):
             store.build(names=("export",))
 
     threads = [threading.Thread(target=export_often, args=(s,)) for s in stores.values()]
@@ -281,6 +281,24 @@ def test_exports_of_two_stores_into_one_folder_leave_one_of_the_two(
     assert files in alone.values()
     manifest = json.loads(files.pop(export.MANIFEST))["files"]
     assert manifest == {name: hashlib.sha256(raw).hexdigest() for name, raw in files.items()}
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="/proc/locks tells who waits")
+def test_an_export_waits_for_another_one_into_the_same_folder(store: Store) -> None:
+    _write_notes(store.root / "notes", 4)
+    store.wiki.mkdir()
+    running = threading.Thread(target=store.build, args=(store.root / "notes",))
+
+    def waits() -> bool:
+        locks = Path("/proc/locks").read_text().splitlines()
+        return any("-> FLOCK" in line and f" {os.getpid()} " in line for line in locks)
+
+    with export._alone_in(store.wiki):
+        running.start()
+        assert _until(lambda: waits() or not running.is_alive())
+        written = list(store.wiki.iterdir())
+    running.join(WAIT_S)
+    assert (written, store.files() != {}) == ([], True)
 
 
 # --- kill -9 ----------------------------------------------------------------------------------
