@@ -203,6 +203,14 @@ def list_pages(
 
 
 @app.command()
+def sources(db: Db = None, as_json: Json = False) -> None:
+    """List the files that the store holds, and what was read of each."""
+    from kbwiki.cli.show import show_sources
+
+    show_sources(db=db, as_json=as_json)
+
+
+@app.command()
 def graph(
     slug: Annotated[str, typer.Argument(help="Slug, title or alias of a concept.")],
     depth: Annotated[int, typer.Option("--depth", min=1, max=3, help="How many steps to go.")] = 1,

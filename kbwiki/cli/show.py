@@ -114,6 +114,21 @@ def show_list(kind: str | None, db: str | None, as_json: bool) -> None:
     )
 
 
+def show_sources(db: str | None, as_json: bool) -> None:
+    """Print each file with its title, language, size and number of concepts."""
+    with open_database(find_place(db)) as database:
+        rows = database.dicts("list_sources")
+    if as_json:
+        for row in rows:
+            print_json(row)
+        return
+    names = ["uri", "title", "lang", "year", "pages", "chunks", "characters", "concepts"]
+    print_table(names, [[row[name] for name in names] for row in rows])
+    for row in rows:
+        for note in row["notes"]:
+            err.print(f"[yellow]note[/yellow] {escape(row['uri'])}: {escape(note)}")
+
+
 def show_graph(slug: str, depth: int, every: bool, db: str | None, as_json: bool) -> None:
     """Print typed edges around a concept, each with its best evidence."""
     place = find_place(db)

@@ -50,3 +50,10 @@ delete from kb.source s where not exists (select from kb.source_uri u where u.so
 
 -- name: list_source_uris
 select u.uri, u.source_id from kb.source_uri u order by u.uri;
+
+-- name: list_sources
+select u.uri, s.title, s.lang, s.year, (select count(*) from kb.chunk c where c.source_id = s.id) as chunks,
+       length(s.text) as characters, nullif(jsonb_array_length(s.structure -> 'pages'), 0) as pages,
+       (select count(distinct m.concept_id) from kb.mention m where m.source_id = s.id) as concepts, s.notes
+from kb.source_uri u join kb.source s on s.id = u.source_id
+order by u.uri;
