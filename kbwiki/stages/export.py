@@ -143,17 +143,23 @@ def _write_all(folder: Path, files: dict[str, str]) -> Changes:
     manifest = _read_manifest(folder)
     kept: dict[str, str] = {}
     changes = Changes()
+    shas = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    writing = {name: sha for name, sha in shas.items() if manifest.get(name) != sha}
+    if writing:
+        # Else what a killed export wrote would pass for a person's words.
+        _save_manifest(folder, {"version": 1, "files": manifest, "writing": writing})
     for name, text in sorted(files.items()):
         _write_one(folder, name, text, manifest, kept, changes)
     for name in sorted(manifest.keys() - files.keys()):
         _remove_one(folder, name, manifest[name], kept, changes)
-    text = (
-        json.dumps({"version": 1, "files": kept}, ensure_ascii=False, indent=1, sort_keys=True)
-        + "\n"
-    )
-    if kept != manifest or not (folder / MANIFEST).exists():
-        _replace(folder / MANIFEST, text.encode())
+    _save_manifest(folder, {"version": 1, "files": kept})
     return changes
+
+
+def _save_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    text = json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+    if _sha_of(folder / MANIFEST) != hashlib.sha256(text.encode()).hexdigest():
+        _replace(folder / MANIFEST, text.encode())
 
 
 def _write_one(
@@ -204,11 +210,14 @@ def _remove_one(folder: Path, name: str, sha: str, kept: dict[str, str], changes
 
 
 def _read_manifest(folder: Path) -> dict[str, str]:
+    """Return the hashes of our files, together with those that a killed export got to write."""
     try:
         found = json.loads((folder / MANIFEST).read_text("utf-8"))
-        return {
-            str(name): str(sha) for name, sha in found["files"].items() if _is_inside(str(name))
-        }
+        ours = {str(name): str(sha) for name, sha in found["files"].items()}
+        for name, sha in found.get("writing", {}).items():
+            if _is_inside(str(name)) and _sha_of(folder / str(name)) == sha:
+                ours[str(name)] = str(sha)
+        return {name: sha for name, sha in ours.items() if _is_inside(name)}
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:

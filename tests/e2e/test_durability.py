@@ -17,7 +17,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from conftest import ROOT, Store
+from conftest import NO_EMBED, ROOT, Store
 
 from kbwiki import db, embedded
 from kbwiki.cli import main
@@ -339,6 +339,33 @@ def test_a_build_that_is_killed_ten_times_ends_as_one_that_was_not(
         del wiki["log.md"]  # it tells what each run changed
     assert wikis[0] == wikis[1]
     assert _one(killed, "select count(*) from kb.lease") == 0
+
+
+def test_pages_that_a_killed_export_wrote_are_ours(
+    make_store: Callable[[], Store], place: Callable[[str], Path], start: Start
+) -> None:
+    store, alone = make_store(), make_store()
+    folder = place("folder")
+    few = [folder / "notes" / f"note-0{at}.md" for at in range(4)]
+    store.build(*few)
+    store.build(folder / "notes", names=NO_EMBED[:-1])
+    dies = (
+        "import os, sys\nfrom kbwiki.stages import export\nfrom kbwiki.cli import main\n"
+        "export._log = lambda *args: os.kill(os.getpid(), 9)\n"
+        "export._remove_one = export._log\n"
+        "save = export._save_manifest\n"
+        "export._save_manifest = lambda f, m: save(f, m) if 'writing' in m else export._log()\n"
+        "main()"
+    )
+    shutil.copytree(store.wiki, folder / "wiki")
+    process = start(folder, store, sys.executable, "-c", dies, "export")
+    assert process.wait(WAIT_S) == -signal.SIGKILL
+    store.wiki = folder / "wiki"
+    (folder / "notes" / "note-00.md").write_text("# New\n\nThe **delta rule** is new.\n", "utf-8")
+    assert store.build(folder / "notes")["export"].failures == ()
+    alone.wiki = folder / "wiki of one build"
+    alone.build(folder / "notes")
+    assert store.files() == alone.files()
 
 
 def test_leases_of_a_killed_build_do_not_hold_up_the_next(
