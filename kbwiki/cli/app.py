@@ -178,13 +178,16 @@ def show(
     slug: Annotated[
         str, typer.Argument(help="Slug, title or alias of a concept, or slug of a source.")
     ],
+    citations: Annotated[
+        bool, typer.Option("--citations", help="Print each statement with the words it rests on.")
+    ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Print a page."""
-    from kbwiki.cli.show import show_page
+    from kbwiki.cli.show import show_citations, show_page
 
-    show_page(slug, db=db, as_json=as_json)
+    (show_citations if citations else show_page)(slug, db=db, as_json=as_json)
 
 
 @app.command(name="list")

@@ -14,6 +14,7 @@ from kbwiki.errors import NotFoundError
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
 from kbwiki.stages.write import written_as
+from kbwiki.text.links import statements_of
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.words import lemma_key
 
@@ -94,6 +95,27 @@ def show_page(slug: str, db: str | None, as_json: bool) -> None:
         out.print(Markdown(text.split("---\n", 2)[2]))
     else:
         out.file.write(text)
+
+
+def show_citations(slug: str, db: str | None, as_json: bool) -> None:
+    """Print each statement of a page with its source, its place there, and the exact words."""
+    with open_database(find_place(db)) as database:
+        found = _find(database, slug)
+        wiki = load_wiki(database)
+    page = wiki.by_key.get((found["folder"], found["key"]))
+    cited = {} if page is None else {c["ordinal"]: c for c in wiki.citations[page.folder, page.key]}
+    for text, ordinals in statements_of(page.body if page else ""):
+        quotes = [cited[ordinal] for ordinal in ordinals if ordinal in cited]
+        if as_json:
+            print_json({"statement": text, "citations": quotes})
+            continue
+        out.print(escape(text))
+        for quote in quotes:
+            source = wiki.by_key["sources", quote["source_key"]]
+            pages = f", p. {quote['page']}" if quote["page"] else ""
+            span = f"{quote['start_at']}–{quote['end_at']}"
+            out.print(f"   [dim]sources/{escape(source.slug)}{pages}, {span}:[/dim]")
+            out.print(f"   “{escape(quote['quote'])}”")
 
 
 def show_list(kind: str | None, db: str | None, as_json: bool) -> None:

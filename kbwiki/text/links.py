@@ -51,3 +51,18 @@ def _decoded(key: str) -> str:
     for char, code in reversed(_CODES.items()):
         key = key.replace(code, char)
     return key
+
+
+_CITED = re.compile(r"(?:\[\^\d+\])+")
+
+
+def statements_of(body: str) -> list[tuple[str, list[int]]]:
+    """Return (words, footnote numbers) of each statement of a body, in order."""
+    out: list[tuple[str, list[int]]] = []
+    for line in body.splitlines():
+        at = 0
+        for match in _CITED.finditer(line):
+            words = plain_text(line[at : match.start()].removeprefix("- ")).strip()
+            out.append((words, [int(n) for n in re.findall(r"\d+", match.group())]))
+            at = match.end()
+    return out

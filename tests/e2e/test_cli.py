@@ -334,3 +334,17 @@ def test_an_answer_without_a_model_quotes_and_says_so(
     assert out.startswith(sentence)
     assert "(no model wrote this)" in out
     assert built("query", question, "--hits-only")[1].startswith("1. ")
+
+
+def test_citations_show_each_statement_with_its_exact_words(built: Run) -> None:
+    code, out, _ = built("show", "fast weights", "--citations", "--json")
+    rows = _objects(out)
+    assert code == 0
+    first = rows[0]
+    assert first["statement"] == "Fast weights are weights that change while a sequence is read."
+    quotes = first["citations"]
+    assert isinstance(quotes, list)
+    assert [q["quote"] for q in quotes] == [first["statement"]]
+    code, out, _ = built("show", "линейное внимание", "--citations")
+    assert "“Линейное внимание (linear attention) — это внимание без функции softmax.”" in out
+    assert "sources/линейное-внимание" in out
