@@ -196,7 +196,7 @@ def _run_items(stage: Stage, services: Services, progress: Progress, tally: _Tal
     if tally.bug is not None:
         raise tally.bug
     _forget_failures(stage, services, tally)
-    tally.note = stage.note(services) if stage.note else ""
+    tally.note = stage.finish(services) if stage.finish else ""
 
 
 def _claim(stage: Stage, services: Services, owner: str, tally: _Tally) -> list[Any]:

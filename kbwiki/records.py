@@ -129,6 +129,11 @@ class Extraction:
     summary: str
     candidates: tuple[Candidate, ...]
     claims: tuple[Claim, ...]
+    authors: tuple[str, ...] = ()
+    year: int | None = None
+    """These two where a model read them off the text; what a reader found counts more."""
+    engine: str = ""
+    """The models that replied, or the engine without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,8 @@ class Statement:
     defines: bool
     mentions: tuple[tuple[int, int, str], ...] = ()
     """(start, end, title) of each other concept named in it; offsets within ``text``."""
+    wording: str = ""
+    """A model's own wording of it, which stands alone; empty if none read the source."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,9 @@ Jobs = Annotated[
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, help="Stop before the run costs more dollars.")
 ]
+Prune = Annotated[
+    bool, typer.Option("--prune", help="Remove sources whose files are gone from these folders.")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
 Paths = Annotated[list[Path], typer.Argument(help="Files and folders to read.")]
 
@@ -77,6 +80,7 @@ def init() -> None:
 @app.command()
 def build(
     paths: Paths,
+    prune: Prune = False,
     max_cost: MaxCost = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what a model would be asked and cost.")
@@ -93,15 +97,25 @@ def build(
         return
     from kbwiki.cli.run import run_stages
 
-    run_stages(list(STAGES), db=db, jobs=jobs, as_json=as_json, paths=paths, max_usd=max_cost)
+    run_stages(
+        list(STAGES),
+        db=db,
+        jobs=jobs,
+        as_json=as_json,
+        paths=paths,
+        max_usd=max_cost,
+        prune=prune,
+    )
 
 
 @app.command(help=STAGES["ingest"])
-def ingest(paths: Paths, db: Db = None, jobs: Jobs = None, as_json: Json = False) -> None:
+def ingest(
+    paths: Paths, prune: Prune = False, db: Db = None, jobs: Jobs = None, as_json: Json = False
+) -> None:
     """Read files into sources and chunks."""
     from kbwiki.cli.run import run_stages
 
-    run_stages(["ingest"], db=db, jobs=jobs, as_json=as_json, paths=paths)
+    run_stages(["ingest"], db=db, jobs=jobs, as_json=as_json, paths=paths, prune=prune)
 
 
 @app.command(name="classify-edges", help=STAGES["classify-edges"])

@@ -36,6 +36,7 @@ def run_stages(
     as_json: bool,
     paths: list[Path] | None = None,
     max_usd: float | None = None,
+    prune: bool = False,
 ) -> None:
     """Run stages by name and exit with 1 if any item failed."""
     place = find_place(db, create="ingest" in names)
@@ -43,6 +44,7 @@ def run_stages(
     with _interruptible(verb, paths or [], db), open_database(place) as database:
         stages = [stage_named(name) for name in names]
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
+            services.prune = prune
             try:
                 with _screen(as_json, ledger) as screen:
                     run_pipeline(stages, services, screen)

@@ -62,7 +62,7 @@ def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:
     database.run(name, {"model": embedder.name, "shas": list(item.shas), "vectors": texts})
 
 
-def note(services: Services) -> str:
+def finish(services: Services) -> str:
     """Return how many vectors there are, and of which model."""
     model = services.database.value("read_setting", {"name": "embedder"})
     return (
@@ -85,5 +85,5 @@ STAGE = Stage(
     pending=pending,
     work=work,
     save=save,
-    note=note,
+    finish=finish,
 )

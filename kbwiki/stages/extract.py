@@ -93,7 +93,9 @@ def save(services: Services, row: SourceRow, result: tuple[Extraction, Words]) -
         {
             "source_id": row.id,
             "fingerprint": row.fingerprint,
-            "engine": services.engine.name,
+            "engine": extraction.engine or services.engine.name,
+            "authors": list(extraction.authors),
+            "year": extraction.year,
             "title": extraction.title,
             "lang": extraction.lang,
             "summary": extraction.summary,

@@ -4,6 +4,7 @@ A file whose size and time are as recorded is not opened; one whose bytes are kn
 """
 
 import os
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -126,12 +127,47 @@ def _chunk(source_id: int, chunk: Chunk, text: str) -> dict[str, object]:
     }
 
 
-def note(services: Services) -> str:
-    """Return how many files were new, changed, touched and left as they were."""
+def finish(services: Services) -> str:
+    """Let go of names that files no longer have; return how many files were new, changed, ...
+
+    A file that vanished while its bytes stand under another name was moved. Any other is only
+    reported, unless the run is to prune: it may lie on a disk that is not mounted today.
+    """
     memo = services.memo
     counts = [memo.get(name, 0) for name in ("n_new", "n_changed", "n_same")]
     n_left = max(0, memo.get("n_found", 0) - sum(counts))
-    return f"{counts[0]} new, {counts[1]} changed, {n_left + counts[2]} as before"
+    said = [f"{counts[0]} new", f"{counts[1]} changed", f"{n_left + counts[2]} as before"]
+    moved, vanished = _lost(services)
+    with services.database.transaction():
+        services.database.run("delete_uris", {"uris": moved + vanished * services.prune})
+        if services.prune:
+            services.database.run("delete_sources_without_uri")
+    if moved:
+        said.append(f"{len(moved)} moved")
+    if vanished and services.prune:
+        said.append(f"{len(vanished)} pruned")
+    elif vanished:
+        shown = ", ".join(vanished[:3]) + (", ..." if len(vanished) > 3 else "")
+        said.append(f"{len(vanished)} vanished ({shown}): --prune removes them")
+    return ", ".join(said)
+
+
+def _lost(services: Services) -> tuple[list[str], list[str]]:
+    """Return the uris under this run's folders that are gone: moved ones, and all others."""
+    walked = {Path(os.path.abspath(path)) for path in services.paths}
+    names: dict[int, list[str]] = defaultdict(list)
+    for row in services.database.dicts("list_source_uris"):
+        names[row["source_id"]].append(row["uri"])
+    moved: list[str] = []
+    vanished: list[str] = []
+    for uris in names.values():
+        gone = [uri for uri in uris if not os.path.lexists(services.root / uri)]
+        mine = [uri for uri in gone if not walked.isdisjoint((services.root / uri).parents)]
+        if len(gone) < len(uris):
+            moved += mine
+        else:
+            vanished += mine
+    return sorted(moved), sorted(vanished)
 
 
 def gone(services: Services, items: list[str]) -> list[str]:
@@ -151,6 +187,6 @@ STAGE = Stage(
     pending=pending,
     work=work,
     save=save,
-    note=note,
+    finish=finish,
     gone=gone,
 )

@@ -178,7 +178,7 @@ def _claim_facts(found: Found, titles: dict[str, str]) -> dict[int, list[Any]]:
     for at, claim in enumerate(found.source.claims):
         facts = [
             claim[name]
-            for name in ("start_at", "end_at", "text", "lang", "page", "heading", "rank")
+            for name in ("start_at", "end_at", "text", "lang", "page", "heading", "rank", "wording")
         ]
         out[at] = [found.source.key, found.source.title, *facts, named[at]]
     return out

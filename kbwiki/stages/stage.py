@@ -23,6 +23,7 @@ class Services:
     paths: tuple[Path, ...] = ()
     lang: str = "auto"
     max_file_bytes: int = 50_000_000
+    prune: bool = False
     today: str = ""
     notice: Callable[[str], None] = lambda text: None
     memo: dict[str, Any] = field(default_factory=dict)
@@ -77,5 +78,6 @@ class Stage:
     work: Callable[[Services, Any], Any] = _no_work
     save: Callable[[Services, Any, Any], None] = _no_work  # type: ignore[assignment]
     run: Callable[[Services], Outcome] | None = None
-    note: Callable[[Services], str] | None = None
+    finish: Callable[[Services], str] | None = None
+    """Settles what belongs to the whole set, after its last item; returns a line for people."""
     gone: Callable[[Services, list[str]], list[str]] = _all

@@ -69,6 +69,7 @@ def _statements(
                 rank=row["rank"],
                 defines=(row["claim_id"], row["concept_id"]) in defining,
                 mentions=tuple(sorted(named[row["claim_id"]])),
+                wording=row["wording"],
             )
         )
     return out
