@@ -9,16 +9,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kbwiki.engines.asker import CallRecord, prompt_sha, reply_key
 from kbwiki.engines.chat import Usage
-from kbwiki.engines.llm import (
-    WINDOW_TOKENS,
-    CallRecord,
-    best_evidence,
-    extract_prompt,
-    prompt_sha,
-    reply_key,
-    write_prompt,
-)
+from kbwiki.engines.llm import WINDOW_TOKENS, best_evidence, extract_prompt, write_prompt
 from kbwiki.engines.local import LocalEngine
 from kbwiki.engines.prices import price
 from kbwiki.engines.tokens import count_tokens
@@ -120,9 +113,15 @@ def _plan_write(
     if ratio:
         tokens_in, tokens_out = ratio["input_tokens"], ratio["output_tokens"]
     else:
-        tokens = sum(count_tokens(write_prompt(b, best_evidence(b))) for b in briefs)
+        tokens = sum(_tokens_of(brief) for brief in briefs)
         tokens_in, tokens_out = tokens / max(1, len(briefs)), PAGE_TOKENS
     return _priced("write", model, calls, 0, round(calls * tokens_in), round(calls * tokens_out))
+
+
+def _tokens_of(brief: Brief) -> int:
+    """Return the tokens of a prompt for a page; the model words each claim once more."""
+    evidence = best_evidence(brief)
+    return count_tokens(write_prompt(brief, evidence)) + sum(count_tokens(s.text) for s in evidence)
 
 
 def _correction(services: Services) -> float:

@@ -6,12 +6,14 @@ short statement under a lock; no connection is busy while a model thinks.
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import IO, Any
+from contextlib import contextmanager
+from typing import Any
 
 from kbwiki.db import Database
+from kbwiki.engines.asker import CallRecord
 from kbwiki.engines.chat import Usage
-from kbwiki.engines.llm import CallRecord
 from kbwiki.engines.prices import price
 from kbwiki.errors import BudgetError, InputError
 
@@ -32,12 +34,13 @@ class Ledger:
         self._opened: Database | None = None
         self._max_usd = max_usd
         self._daily_usd = daily_usd
-        self._lock = threading.Lock()
-        self._reserved: dict[int, float] = {}
+        self._lock = threading.Condition()
+        self._held: list[float] = []
         self.n_calls = 0
         self.n_cached = 0
         self.usd = 0.0
         self.tokens = 0
+        self.dropped: Counter[str] = Counter()
 
     @property
     def _database(self) -> Database:
@@ -57,13 +60,16 @@ class Ledger:
             rows = self._database.dicts("find_reply", {"key": key})
         return (rows[0]["model"], rows[0]["reply"]) if rows else None
 
-    def admit(self, model: str, input_tokens: int, output_tokens: int) -> None:
-        """Reserve the most that a call may cost until it is recorded.
+    @contextmanager
+    def admitted(self, model: str, input_tokens: int, output_tokens: int) -> Iterator[None]:
+        """Set aside the most that a call may cost while the block runs.
 
-        Raises BudgetError where that would pass a limit, or where a limit is set and the model's
-        price is not known.
+        Where only the calls under way may leave too little, it waits for them: most cost less than
+        was set aside. Raises BudgetError where nothing is left to wait for, or where a limit is set
+        and the model's price is not known.
         """
         if self._max_usd is None and self._daily_usd is None:
+            yield
             return
         cost = price(model, Usage(input_tokens, output_tokens, 0, 0))
         if cost is None:
@@ -72,43 +78,59 @@ class Ledger:
                 "Take the limit off, or choose a model of `kbwiki/engines/prices.toml`.",
             )
         with self._lock:
-            held = sum(self._reserved.values())
-            self._check(self._max_usd, self.usd + held + cost, "--max-cost")
-            if self._daily_usd is not None:
-                today = float(self._database.value("sum_today"))
-                self._check(self._daily_usd, today + held + cost, "KBWIKI_DAILY_USD")
-            self._reserved[threading.get_ident()] = cost
+            while not self._fits(cost):
+                self._lock.wait()
+            self._held.append(cost)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.remove(cost)
+                self._lock.notify_all()
 
-    def _check(self, limit: float | None, total: float, name: str) -> None:
-        if limit is not None and total > limit:
-            raise BudgetError(
-                f"cost: the next call would pass {name} of ${limit:g} (${self.usd:.4f} spent).",
-                "All that was done is kept. Raise the limit and run it again to go on.",
-            )
+    def _fits(self, cost: float) -> bool:
+        """Tell whether a call may start now; raise BudgetError if it never may."""
+        limits = [(self._max_usd, self.usd, "--max-cost")]
+        if self._daily_usd is not None:
+            today = float(self._database.value("sum_today"))
+            limits.append((self._daily_usd, today, "KBWIKI_DAILY_USD"))
+        for limit, spent, name in limits:
+            if limit is not None and spent + cost > limit:
+                raise BudgetError(
+                    f"cost: the next call would pass {name} of ${limit:g} (${spent:.4f} spent).",
+                    "All that was done is kept. Raise the limit and run it again to go on.",
+                )
+        held = sum(self._held)
+        return all(limit is None or spent + held + cost <= limit for limit, spent, _ in limits)
 
-    def record(self, call: CallRecord, key: str, reply: str) -> None:
-        """Write a call down and, if ``reply`` is not empty, keep it under ``key``."""
+    def record(self, call: CallRecord, key: str, reply: str | None) -> None:
+        """Write a call down and, unless ``reply`` is None, keep it under ``key``."""
         cost = 0.0 if call.status == "cached" else _cost(call)
         usage = call.usage
         with self._lock:
-            self._reserved.pop(threading.get_ident(), None)
             self.n_cached += call.status == "cached"
             self.n_calls += call.status != "cached"
             self.usd += cost or 0.0
             self.tokens += usage.input_tokens + usage.output_tokens + usage.thinking_tokens
             with self._database.transaction():
-                if reply:
+                if reply is not None:
                     self._database.run(
                         "save_reply",
                         {"key": key, "task": call.task, "model": call.reply_model, "reply": reply},
                     )
                 self._database.run("save_call", _row(call, cost))
 
+    def drop(self, what: str) -> None:
+        """Count a thing of a reply that was thrown away."""
+        with self._lock:
+            self.dropped[what] += 1
+
     def spent(self) -> str:
-        """Return one line on what this run asked and paid."""
+        """Return one line on what this run asked, paid and threw away."""
+        dropped = ", ".join(f"{n} {what}" for what, n in sorted(self.dropped.items()))
         return (
             f"{self.n_calls} calls, {self.n_cached} from the cache, {self.tokens:,} tokens, "
-            f"${self.usd:.4f}"
+            f"${self.usd:.4f}" + (f"; dropped: {dropped}" if dropped else "")
         )
 
 
@@ -142,20 +164,25 @@ def export_cache(database: Database) -> Iterator[str]:
         yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
-def import_cache(database: Database, lines: Iterable[str] | IO[str]) -> int:
-    """Take replies in, all or none; return how many lines there were.
+def import_cache(database: Database, lines: Iterable[str]) -> int:
+    """Take replies in, all or none; return how many there were. Those that are there stay.
 
     Raises InputError that names the first line which is not one of `export_cache`.
     """
-    rows: list[dict[str, Any]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            found = json.loads(line)
-            rows.append({name: str(found[name]) for name in ("key", "task", "model", "reply")})
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"cache, line {number}: it is no reply.", "Write one with `kbwiki cache export`."
-            ) from error
+    rows = [_kept(line, number) for number, line in enumerate(lines, 1) if line.strip()]
     with database.transaction():
-        database.run_many("save_reply", rows)
+        database.run_many("import_reply", rows)
     return len(rows)
+
+
+def _kept(line: str, number: int) -> dict[str, str]:
+    try:
+        found: dict[str, Any] = json.loads(line)
+        row = {name: found[name] for name in ("key", "task", "model", "reply")}
+        # A lone half of a surrogate pair is a string to JSON and none to the database.
+        "".join(row.values()).encode()
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"cache, line {number}: it is no reply.", "Write one with `kbwiki cache export`."
+        ) from error
+    return row

@@ -2,6 +2,8 @@
 
 import json
 import sys
+import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
@@ -47,19 +49,23 @@ def notice(text: str) -> None:
 
 
 class Meter(Protocol):
-    """What counts the tokens and dollars of a run."""
+    """What counts the tokens and dollars of a run, and what was thrown away of the replies."""
 
     tokens: int
     usd: float
+    dropped: Counter[str]
 
 
 class Screen:
     """Shows a run: a bar a stage on a terminal, a line a stage elsewhere, JSON if asked."""
 
-    def __init__(self, as_json: bool, meter: "Meter | None" = None) -> None:
+    def __init__(self, as_json: bool, meter: "Meter | None" = None, engine: str = "") -> None:
         self.as_json = as_json
+        self.engine = engine
         self.meter = meter
-        self.before = (0, 0.0)
+        self.before: tuple[int, float, Counter[str]] = (0, 0.0, Counter())
+        self.began = 0.0
+        self.n_seen = 0
         self.live: Progress | None = None
         self.task: Any = None
         self.total = 0
@@ -73,23 +79,28 @@ class Screen:
         if not self.live:
             return
         if self.task is None:
-            self.total = 0
-            self.task = self.live.add_task(stage, total=total, spent="")
+            self.total = self.n_seen = 0
+            self.began = time.monotonic()
+            self.task = self.live.add_task(stage, total=total, rate="", spent="")
         self.total += total or 0
         self.live.update(self.task, total=self.total or None)
 
     def advance(self, item: str, failed: bool) -> None:
         """Count one item."""
         if self.live and self.task is not None:
-            tokens, dollars = self._spent()
+            tokens, dollars, _ = self._spent()
             spent = f"{tokens:,} tokens ${dollars:.4f}" if tokens else ""
-            self.live.update(self.task, advance=1, spent=spent)
+            self.n_seen += 1
+            rate = f"{self.n_seen / max(0.001, time.monotonic() - self.began):.1f}/s"
+            self.live.update(self.task, advance=1, rate=rate, spent=spent)
 
-    def _spent(self) -> tuple[int, float]:
-        """Return the tokens and dollars of the stage that runs."""
+    def _spent(self) -> tuple[int, float, Counter[str]]:
+        """Return the tokens and dollars of the stage that runs, and what it dropped."""
         if self.meter is None:
-            return 0, 0.0
-        return self.meter.tokens - self.before[0], self.meter.usd - self.before[1]
+            return 0, 0.0, Counter()
+        tokens, dollars, dropped = self.before
+        meter = self.meter
+        return meter.tokens - tokens, meter.usd - dollars, meter.dropped - dropped
 
     def end(self, report: "Report") -> None:
         """Show how a stage ended, and what failed in it."""
@@ -97,10 +108,11 @@ class Screen:
             self.live.remove_task(self.task)
             self.task = None
         self.n_failed += report.n_failed
-        tokens, dollars = self._spent()
-        self.before = (self.before[0] + tokens, self.before[1] + dollars)
+        tokens, dollars, dropped = self._spent()
+        before = self.before
+        self.before = (before[0] + tokens, before[1] + dollars, before[2] + dropped)
         if self.as_json:
-            paid = {"tokens": tokens, "usd": round(dollars, 6)} if self.meter else {}
+            paid = {"tokens": tokens, "usd": round(dollars, 6), "dropped": dict(dropped)}
             print_json(
                 {
                     "stage": report.stage,
@@ -108,7 +120,8 @@ class Screen:
                     "failed": report.n_failed,
                     "seconds": round(report.seconds, 3),
                     "note": report.outcome.note,
-                    **paid,
+                    "engine": self.engine,
+                    **(paid if self.meter else {}),
                     "failures": [
                         {"item": item, "reason": reason} for item, reason in report.failures
                     ],
@@ -138,7 +151,7 @@ def _bars() -> "Progress":
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeRemainingColumn(),
-        progress.TextColumn("{task.fields[spent]}"),
+        progress.TextColumn("{task.fields[rate]} {task.fields[spent]}"),
         console=err,
         transient=True,
     )

@@ -33,7 +33,7 @@ def open_engine(
     if name == "local":
         return LocalEngine(), None
     ledger = Ledger(lambda: connect(url, "kbwiki ledger"), max_usd, settings.daily_usd)
-    return LlmEngine(_open_chat(settings, name, stop), ledger, notice), ledger
+    return LlmEngine(_open_chat(settings, name, stop), ledger), ledger
 
 
 def _open_chat(settings: Settings, name: str, stop: Event) -> Chat:

@@ -1,6 +1,8 @@
 """Commands about calls to a language model: what they cost, and the replies kept."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -20,7 +22,7 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
     name = engine_name(place.settings)
     with open_database(place) as database:
         if name == "local":
-            plans = []
+            plans = [StagePlan(stage, 0, 0, 0, 0, 0.0) for stage in ("extract", "write")]
         else:
             with open_services(place, database, paths=paths) as (services, _):
                 _, model, _ = services.engine.name.split(":")
@@ -29,7 +31,7 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
         for plan in plans:
             print_json(asdict(plan))
         return
-    if not plans:
+    if name == "local":
         out.print("engine local: no model would be asked, and nothing would be paid")
         return
     columns = ["stage", "calls", "cached", "tokens in", "tokens out", "dollars"]
@@ -70,23 +72,41 @@ def show_cost(by: str, db: str | None, as_json: bool) -> None:
 
 
 def save_cache(file: Path | None, db: str | None) -> None:
-    """Write every reply kept to a file, or to standard output."""
+    """Write every reply kept to standard output, or to a file that is whole or left as it was."""
     with open_database(find_place(db)) as database:
         if file is None:
             sys.stdout.writelines(export_cache(database))
             return
         new = file.with_name(file.name + ".new")
-        with new.open("w", encoding="utf-8") as stream:
-            stream.writelines(export_cache(database))
-        new.replace(file)
-    out.print(f"{file}: {len(file.read_text('utf-8').splitlines())} replies")
+        with _told(file), new.open("w", encoding="utf-8", newline="\n") as stream:
+            n = 0
+            for line in export_cache(database):
+                stream.write(line)
+                n += 1
+        with _told(file):
+            new.replace(file)
+    out.print(f"{file}: {n} replies")
 
 
 def load_cache(file: Path, db: str | None) -> None:
     """Take replies in from a file; those that are there already stay."""
-    if not file.is_file():
-        raise InputError(f"{file}: no such file.", "Write one with `kbwiki cache export FILE`.")
-    lines = file.read_text("utf-8").splitlines()
+    # Not splitlines(): a reply may hold U+2028, which JSON need not escape.
+    with _told(file):
+        lines = file.read_text("utf-8").split("\n")
     with open_database(find_place(db, create=True)) as database:
         n = import_cache(database, lines)
     out.print(f"{n} replies")
+
+
+@contextmanager
+def _told(file: Path) -> Iterator[None]:
+    """Turn what is wrong with a file into one clear message."""
+    try:
+        yield
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise InputError(f"{file}: {what}.", "Name a file that you may use.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"{file}: it is no UTF-8 text.", "Write one with `kbwiki cache export FILE`."
+        ) from error

@@ -4,22 +4,16 @@ Whatever a model says is checked against the source: a quote that is not there i
 an unknown title becomes plain text, a statement without evidence is left out, and all are counted.
 """
 
-import hashlib
-import json
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pydantic import BaseModel
-
-from kbwiki.engines.chat import Chat, NoReply, Stopped, Usage
+from kbwiki.engines.asker import Asker, CallBook
+from kbwiki.engines.chat import Chat
 from kbwiki.engines.quotes import find_quote
-from kbwiki.engines.replies import TruncatedReply, parse_reply
-from kbwiki.engines.tokens import count_tokens
 from kbwiki.engines.windows import Window, cut_windows, halves
-from kbwiki.errors import KbwikiError, ModelError
+from kbwiki.errors import ModelError
 from kbwiki.prompts import fenced, fill, prompts_sha
 from kbwiki.prompts.answer import AnswerReply
 from kbwiki.prompts.extract import ConceptReply, ExtractReply
@@ -45,47 +39,23 @@ from kbwiki.text.normal import canonical_key, clean_line, escape_markdown
 from kbwiki.text.words import lang_of, lemma_key
 
 WINDOW_TOKENS = 3000
-MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048}
 MAX_EVIDENCE = 40
+MIN_EVIDENCE = 3
 MAX_TARGETS = 60
 CLAIM_RANK = 0.8
 RELATION_RANK = 0.6
 
-M = TypeVar("M", bound=BaseModel)
 _WIKILINK = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]]*))?\]\]")
 _LANGUAGES = {"en": "English", "ru": "Russian"}
 
 
 @dataclass(frozen=True, slots=True)
-class CallRecord:
-    """One call for the ledger."""
+class _Part:
+    """What a model said of a window."""
 
-    task: str
-    provider: str
+    window: Window
     model: str
-    item: str
-    prompt_sha: str
-    status: str = "failed"
-    usage: Usage = field(default_factory=Usage)
-    reply_model: str = ""
-    reason: str = ""
-    ms: int = 0
-
-
-class CallBook(Protocol):
-    """Where replies are looked up, calls are admitted and written down."""
-
-    def find(self, key: str) -> tuple[str, str] | None:
-        """Return (model, reply) of a call made before, or None."""
-        ...
-
-    def admit(self, model: str, input_tokens: int, output_tokens: int) -> None:
-        """Let a call of at most this size pass; raise BudgetError if it would pass a limit."""
-        ...
-
-    def record(self, call: CallRecord, key: str, reply: str) -> None:
-        """Write a call down and, if ``reply`` is not empty, keep it under ``key``."""
-        ...
+    reply: ExtractReply
 
 
 class LlmEngine:
@@ -93,93 +63,92 @@ class LlmEngine:
 
     is_paid = True
 
-    def __init__(self, chat: Chat, book: CallBook, notice: Callable[[str], None]) -> None:
-        self._chat = chat
-        self._book = book
-        self._notice = notice
+    def __init__(self, chat: Chat, book: CallBook) -> None:
+        self._asker = Asker(chat, book)
+        self._drop = book.drop
         self.name = f"{chat.name}:{chat.model}:{prompts_sha()}"
-        self.dropped: Counter[str] = Counter()
-        """What was thrown away: quotes, links, statements."""
 
     def close(self) -> None:
         """Give back the connections to the provider."""
-        self._chat.close()
+        self._asker.close()
 
     def extract(self, document: Document, item: str = "") -> Extraction:
         """Return the candidates and claims of one source, window by window."""
         windows = cut_windows(document, WINDOW_TOKENS)
-        parts: list[tuple[Window, ExtractReply]] = []
+        parts: list[_Part] = []
         for number, window in enumerate(windows, 1):
             parts += self._read(document, window, f"{number}", str(len(windows)), item)
         return self._merged(document, parts)
 
     def _read(
         self, document: Document, window: Window, number: str, total: str, item: str
-    ) -> list[tuple[Window, ExtractReply]]:
+    ) -> list[_Part]:
         """Ask about a window; in halves where the reply did not fit."""
         prompt = extract_prompt(document, window, number, total)
-        reply = self._ask("extract", prompt, ExtractReply, item)
+        reply = self._asker.ask("extract", prompt, ExtractReply, item)
         if reply is not None:
-            return [(window, reply[1])]
+            return [_Part(window, *reply)]
         pieces = halves(document, window)
         if not pieces:
             raise ModelError(f"{item}: the reply does not fit, even for the smallest part.")
-        out: list[tuple[Window, ExtractReply]] = []
+        out: list[_Part] = []
         for at, piece in enumerate(pieces):
             out += self._read(document, piece, f"{number}.{at + 1}", total, item)
         return out
 
-    def _ask(self, task: str, prompt: str, kind: type[M], item: str) -> tuple[str, M] | None:
-        """Return (model, parsed reply), from the cache if it is known; None if it was cut."""
-        call = CallRecord(task, self._chat.name, self._chat.model, item, prompt_sha(prompt))
-        key = reply_key(call, kind)
-        found = self._book.find(key)
-        if found:
-            self._book.record(replace(call, status="cached", reply_model=found[0]), key, "")
-            return found[0], parse_reply(found[1], kind)
-        self._book.admit(self._chat.model, count_tokens(prompt), MAX_OUTPUT[task])
-        try:
-            reply = self._chat.complete(prompt, kind, MAX_OUTPUT[task])
-            call = replace(call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
-            parsed = None if reply.truncated else parse_reply(reply.text, kind)
-        except TruncatedReply:
-            parsed = None
-        except Stopped:
-            raise
-        except NoReply as error:
-            call = replace(call, reply_model=error.model, usage=error.usage)
-            self._fail(call, key, error)
-            raise
-        except KbwikiError as error:
-            self._fail(call, key, error)
-            raise
-        if parsed is None:
-            self._book.record(replace(call, status="truncated"), key, "")
-            return None
-        self._book.record(replace(call, status="ok"), key, reply.text)
-        return reply.model, parsed
-
-    def _fail(self, call: CallRecord, key: str, error: KbwikiError) -> None:
-        self._book.record(replace(call, status="failed", reason=error.message), key, "")
-
-    def _merged(self, document: Document, parts: list[tuple[Window, ExtractReply]]) -> Extraction:
+    def _merged(self, document: Document, parts: list[_Part]) -> Extraction:
         candidates: dict[str, Candidate] = {}
         claims: dict[tuple[int, int], tuple[str, float]] = {}
-        for window, reply in parts:
-            for concept in reply.concepts:
-                self._add_concept(document, window, concept, candidates, claims)
-            for claim in reply.claims:
-                self._add_claim(document, window, claim.quote, claim.text, CLAIM_RANK, claims)
-            for pair in reply.relations:
-                self._add_claim(document, window, pair.quote, "", RELATION_RANK, claims)
-        title = document.title or next((r.title for _, r in parts if r.title), "")
+        for part in parts:
+            for concept in part.reply.concepts:
+                self._add_concept(document, part.window, concept, candidates, claims)
+            for claim in part.reply.claims:
+                self._add_claim(document, part.window, claim.quote, claim.text, CLAIM_RANK, claims)
+        self._add_relations(document, parts, candidates, claims)
+        title = document.title or next((p.reply.title for p in parts if p.reply.title), "")
         return Extraction(
             title=clean_line(title),
             lang=lang_of(document.text),
-            summary=clean_line(parts[0][1].summary) if parts else "",
+            summary=clean_line(parts[0].reply.summary) if parts else "",
             candidates=tuple(candidates[key] for key in sorted(candidates)),
             claims=_as_claims(document, claims),
+            authors=self._authors(document, parts),
+            year=self._year(document, parts),
+            engine=", ".join(sorted({part.model for part in parts})),
         )
+
+    def _authors(self, document: Document, parts: list[_Part]) -> tuple[str, ...]:
+        """Return the authors that the first part to name any gives, as far as the text has them."""
+        named = next((p.reply.authors for p in parts if p.reply.authors), [])
+        kept: list[str] = []
+        for author in dict.fromkeys(map(clean_line, named)):
+            if find_quote(document.text, author):
+                kept.append(author)
+            else:
+                self._drop("authors")
+        return tuple(kept)
+
+    def _year(self, document: Document, parts: list[_Part]) -> int | None:
+        year = next((p.reply.year for p in parts if p.reply.year), None)
+        return year if year and re.search(rf"\b{year}\b", document.text) else None
+
+    def _add_relations(
+        self,
+        document: Document,
+        parts: list[_Part],
+        candidates: dict[str, Candidate],
+        claims: dict[tuple[int, int], tuple[str, float]],
+    ) -> None:
+        """Take the sentences that relate two of the concepts; link looks for both in them."""
+        names = {lemma_key(a.name) for c in candidates.values() for a in c.aliases} | set(
+            candidates
+        )
+        for part in parts:
+            for pair in part.reply.relations:
+                if {lemma_key(clean_line(pair.head)), lemma_key(clean_line(pair.tail))} <= names:
+                    self._add_claim(document, part.window, pair.quote, "", RELATION_RANK, claims)
+                else:
+                    self._drop("relations")
 
     def _add_concept(
         self,
@@ -193,7 +162,8 @@ class LlmEngine:
         key = lemma_key(name)
         if not key:
             return
-        span = self._add_claim(document, window, concept.quote, "", CLAIM_RANK, claims)
+        span = self._add_claim(document, window, concept.definition, "", CLAIM_RANK, claims)
+        self._add_claim(document, window, concept.quote, "", CLAIM_RANK, claims)
         before = candidates.get(key)
         aliases = {a.name: a for a in (before.aliases if before else ())}
         for alias in map(clean_line, concept.aliases):
@@ -206,8 +176,7 @@ class LlmEngine:
             kind=before.kind if before else concept.kind,
             signals={"model": (before.signals["model"] if before else 0) + 1},
             aliases=tuple(aliases[a] for a in sorted(aliases)),
-            definition=(before.definition if before else None)
-            or (span if concept.definition else None),
+            definition=(before.definition if before else None) or span,
         )
 
     def _add_claim(
@@ -223,7 +192,7 @@ class LlmEngine:
             return None
         span = find_quote(document.text, quote, window.start, window.end)
         if span is None:
-            self.dropped["quotes"] += 1
+            self._drop("quotes")
             return None
         known = claims.get(span, ("", 0.0))
         claims[span] = (known[0] or clean_line(text), max(known[1], rank))
@@ -235,7 +204,11 @@ class LlmEngine:
             f"[{n}] {_described(p.first)}\n    or {_described(p.second)}"
             for n, p in enumerate(pairs, 1)
         ]
-        reply = self._ask("same", fill("same", pairs=fenced("\n".join(lines))), SameReply, item)
+        prompt = fill("same", pairs=fenced("\n".join(lines)))
+        reply = self._asker.ask("same", prompt, SameReply, item)
+        if reply is None and len(pairs) > 1:
+            half = len(pairs) // 2
+            return self.same(pairs[:half], item) + self.same(pairs[half:], item)
         verdicts = {v.number: v.same for v in reply[1].verdicts} if reply else {}
         return [verdicts.get(number) for number in range(1, len(pairs) + 1)]
 
@@ -243,38 +216,41 @@ class LlmEngine:
         """Return the model's answer; statements that cite no passage are left out."""
         lines = [f"[{n}] ({p.title}) {clean_line(p.text)}" for n, p in enumerate(passages, 1)]
         prompt = fill("answer", question=question, passages=fenced("\n".join(lines)))
-        reply = self._ask("answer", prompt, AnswerReply, question[:80])
+        reply = self._asker.ask("answer", prompt, AnswerReply, question[:80])
+        if reply is None and len(passages) > 1:
+            return self.answer(question, passages[: len(passages) // 2])
         if reply is None:
-            raise ModelError("answer: the reply does not fit.", "Ask for fewer passages with -k.")
+            raise ModelError("answer: the reply does not fit.", "Ask a narrower question.")
         statements = []
         for statement in reply[1].statements:
             cites = tuple(n for n in dict.fromkeys(statement.cites) if 1 <= n <= len(passages))
-            self.dropped["statements"] += not cites
             if cites and statement.text.strip():
                 statements.append((clean_line(statement.text), cites))
+            else:
+                self._drop("statements")
         return Answer(tuple(statements), clean_line(reply[1].missing), reply[0])
 
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return the page of one concept or source, each statement with its evidence."""
         evidence = best_evidence(brief)
         if not evidence:
-            return Article(brief.title, brief.lang, "", "", (), self.name)
-        reply = self._ask("write", write_prompt(brief, evidence), WriteReply, item)
-        if reply is None and len(evidence) > 4:
+            return Article(brief.title, brief.lang, "", "", (), self._asker.chat.model)
+        while True:
+            reply = self._asker.ask("write", write_prompt(brief, evidence), WriteReply, item)
+            if reply is not None:
+                return self._page(brief, evidence, *reply)
+            if len(evidence) <= MIN_EVIDENCE:
+                raise ModelError(f"{item}: the reply does not fit, even for little evidence.")
             evidence = evidence[: len(evidence) // 2]
-            reply = self._ask("write", write_prompt(brief, evidence), WriteReply, item)
-        if reply is None:
-            raise ModelError(f"{item}: the reply does not fit, even for half of the evidence.")
-        return self._page(brief, evidence, *reply)
 
     def _page(
         self, brief: Brief, evidence: list[Statement], model: str, reply: WriteReply
     ) -> Article:
-        targets = {canonical_key(t): t for t in link_targets(brief, evidence)}
+        linked = dict.fromkeys(map(canonical_key, link_targets(brief, evidence)), False)
         cited: list[Statement] = []
         parts: list[str] = []
         for section in reply.sections:
-            lines = self._lines(section, evidence, cited, targets)
+            lines = self._lines(section, evidence, cited, linked)
             if lines and section.heading:
                 parts.append(f"## {escape_markdown(clean_line(section.heading))}")
             if lines:
@@ -290,14 +266,14 @@ class LlmEngine:
         section: SectionReply,
         evidence: list[Statement],
         cited: list[Statement],
-        targets: dict[str, str],
+        linked: dict[str, bool],
     ) -> list[str]:
         out: list[str] = []
         for statement in section.statements:
             numbers = [n for n in dict.fromkeys(statement.cites) if 1 <= n <= len(evidence)]
-            text = self._linked(clean_line(statement.text), targets)
+            text = self._linked(clean_line(statement.text), linked)
             if not numbers or not text:
-                self.dropped["statements"] += 1
+                self._drop("statements")
                 continue
             marks = []
             for number in numbers:
@@ -306,18 +282,20 @@ class LlmEngine:
             out.append(text + "".join(marks))
         return out
 
-    def _linked(self, text: str, targets: dict[str, str]) -> str:
+    def _linked(self, text: str, linked: dict[str, bool]) -> str:
+        """Return text with a link at a page's first mention of each target of ``linked``."""
         out: list[str] = []
         at = 0
         for match in _WIKILINK.finditer(text):
             words = match.group(2) or match.group(1)
             key = canonical_key(match.group(1))
             out.append(escape_markdown(text[at : match.start()]))
-            if key in targets:
+            if linked.get(key) is False:
+                linked[key] = True
                 out.append(link("c", key, words))
-                del targets[key]
             else:
-                self.dropped["links"] += key not in targets
+                if key not in linked:
+                    self._drop("links")
                 out.append(escape_markdown(words))
             at = match.end()
         return "".join([*out, escape_markdown(text[at:])])
@@ -326,19 +304,6 @@ class LlmEngine:
 def _described(concept: tuple[str, str, str]) -> str:
     title, kind, definition = concept
     return f"{title} ({kind}): {clean_line(definition) or 'no definition'}"
-
-
-def prompt_sha(prompt: str) -> str:
-    """Return the hash by which the ledger knows a prompt."""
-    return hashlib.sha256(prompt.encode()).hexdigest()
-
-
-def reply_key(call: CallRecord, kind: type[BaseModel]) -> str:
-    """Return the key under which a reply is kept: task, model, prompt and parameters."""
-    schema = json.dumps(kind.model_json_schema(), sort_keys=True)
-    limit = str(MAX_OUTPUT[call.task])
-    parts = [call.task, call.provider, call.model, call.prompt_sha, schema, limit]
-    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
 def _alias(name: str) -> Alias:
@@ -358,7 +323,10 @@ def extract_prompt(document: Document, window: Window, number: str, total: str) 
 
 def write_prompt(brief: Brief, evidence: list[Statement]) -> str:
     """Return the prompt that asks for a page."""
-    lines = [f"[{n}] ({s.source_title}) {clean_line(s.text)}" for n, s in enumerate(evidence, 1)]
+    lines = [
+        f"[{n}] ({s.source_title}) {clean_line(s.text)}" + _in_other_words(s)
+        for n, s in enumerate(evidence, 1)
+    ]
     return fill(
         "write",
         language=_LANGUAGES[brief.lang],
@@ -368,6 +336,12 @@ def write_prompt(brief: Brief, evidence: list[Statement]) -> str:
         targets="\n".join(link_targets(brief, evidence)) or "none",
         evidence=fenced("\n".join(lines)),
     )
+
+
+def _in_other_words(statement: Statement) -> str:
+    wording = clean_line(statement.wording)
+    is_new = wording and canonical_key(wording) != canonical_key(statement.text)
+    return f"\n    that is: {wording}" if is_new else ""
 
 
 def best_evidence(brief: Brief) -> list[Statement]:

@@ -1,6 +1,7 @@
 """The engine without a model: extractive, deterministic, and honest about it."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from kbwiki.engines.compose import compose
 from kbwiki.engines.quoting import quote_answer
@@ -17,7 +18,7 @@ class LocalEngine:
 
     def extract(self, document: Document, item: str = "") -> Extraction:
         """Return the candidates and claims of one source."""
-        return read_source(document)
+        return replace(read_source(document), engine=self.name)
 
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return a page made of quoted statements, the definition first."""

@@ -20,7 +20,6 @@ class ClaimReply(BaseModel):
 
     text: str = ""
     quote: str
-    concepts: list[str] = []
 
 
 class RelationReply(BaseModel):
@@ -37,7 +36,6 @@ class ExtractReply(BaseModel):
     title: str = ""
     authors: list[str] = []
     year: int | None = None
-    language: str = ""
     summary: str = ""
     concepts: list[ConceptReply] = []
     claims: list[ClaimReply] = []

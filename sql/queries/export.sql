@@ -7,13 +7,15 @@ select c.key, c.slug, c.title, a.lang, c.kind, c.n_sources, a.summary, a.body, a
 from kb.concept c join kb.article a on a.concept_id = c.id;
 
 -- name: list_source_pages
-select p.key, p.slug, p.title, a.lang, a.summary, a.body, a.engine, s.authors, s.year, s.dated, s.sha256, s.notes,
+select p.key, p.slug, p.title, a.lang, a.summary, a.body, a.engine, s.dated, s.sha256, s.notes,
+       case when s.authors = '{}' then e.authors else s.authors end as authors, coalesce(s.year, e.year) as year,
        jsonb_array_length(s.structure -> 'pages') as n_pages,
        array(select u.uri from kb.source_uri u where u.source_id = s.id order by u.uri collate "C") as uris,
        array(select distinct c.key from kb.mention m join kb.concept c on c.id = m.concept_id
              where m.source_id = s.id) as concepts
 from kb.source_page p
 join kb.source s on s.id = p.source_id
+join kb.extraction e on e.source_id = p.source_id
 join kb.article a on a.source_id = p.source_id;
 
 -- name: list_citations

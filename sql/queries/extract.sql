@@ -17,10 +17,10 @@ with gone as (delete from kb.candidate where source_id = %(source_id)s),
 delete from kb.extraction where source_id = %(source_id)s;
 
 -- name: save_extraction
-insert into kb.extraction (source_id, fingerprint, engine, title, lang, summary, lemmas, starts, ends,
+insert into kb.extraction (source_id, fingerprint, engine, title, lang, authors, year, summary, lemmas, starts, ends,
                            link_starts, link_ends)
-values (%(source_id)s, %(fingerprint)s, %(engine)s, %(title)s, %(lang)s, %(summary)s, %(lemmas)s,
-        %(starts)s::int[], %(ends)s::int[], %(link_starts)s::int[], %(link_ends)s::int[]);
+values (%(source_id)s, %(fingerprint)s, %(engine)s, %(title)s, %(lang)s, %(authors)s::text[], %(year)s, %(summary)s,
+        %(lemmas)s, %(starts)s::int[], %(ends)s::int[], %(link_starts)s::int[], %(link_ends)s::int[]);
 
 -- name: save_candidate
 insert into kb.candidate (source_id, key, name, lang, kind, signals, aliases, definition_start, definition_end)

@@ -5,6 +5,10 @@ select model, reply from kb.cache where key = %(key)s;
 
 -- name: save_reply
 insert into kb.cache (key, task, model, reply) values (%(key)s, %(task)s, %(model)s, %(reply)s)
+on conflict (key) do update set model = excluded.model, reply = excluded.reply;
+
+-- name: import_reply
+insert into kb.cache (key, task, model, reply) values (%(key)s, %(task)s, %(model)s, %(reply)s)
 on conflict (key) do nothing;
 
 -- name: save_call

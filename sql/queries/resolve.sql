@@ -28,7 +28,7 @@ select e.source_id, e.fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, 
 from kb.extraction e join kb.source s on s.id = e.source_id;
 
 -- name: list_claims
-select id, source_id, start_at, end_at, text, lang, page, heading, rank
+select id, source_id, start_at, end_at, text, lang, page, heading, rank, statement as wording
 from kb.claim order by source_id, ordinal;
 
 -- name: list_chunk_spans

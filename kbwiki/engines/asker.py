@@ -1,0 +1,147 @@
+"""One call to a chat: looked up among the replies kept, let through by the limits, written down.
+
+Knows no task. A reply that the token limit cut is kept as cut, so that it too is paid for once.
+"""
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from kbwiki.engines.chat import Chat, NoReply, Reply, Stopped, Usage
+from kbwiki.engines.replies import BadReply, TruncatedReply, parse_reply
+from kbwiki.engines.tokens import count_tokens
+from kbwiki.errors import KbwikiError
+
+MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048}
+CLOSE_S = 1.0
+"""How long to wait, when a run ends, for replies that are nearly there; above Patience.grace_s."""
+
+M = TypeVar("M", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One call for the ledger."""
+
+    task: str
+    provider: str
+    model: str
+    item: str
+    prompt_sha: str
+    status: str = "failed"
+    usage: Usage = field(default_factory=Usage)
+    reply_model: str = ""
+    reason: str = ""
+    ms: int = 0
+
+
+class CallBook(Protocol):
+    """Where replies are looked up, calls are admitted and written down."""
+
+    def find(self, key: str) -> tuple[str, str] | None:
+        """Return (model, reply) of a call made before, or None; a reply that was cut is empty."""
+        ...
+
+    def admitted(
+        self, model: str, input_tokens: int, output_tokens: int
+    ) -> AbstractContextManager[None]:
+        """Set aside what a call may cost while the block runs; BudgetError if it is too much."""
+        ...
+
+    def record(self, call: CallRecord, key: str, reply: str | None) -> None:
+        """Write a call down and, unless ``reply`` is None, keep it under ``key``."""
+        ...
+
+    def drop(self, what: str) -> None:
+        """Count a thing of a reply that was thrown away: quotes, links, statements."""
+        ...
+
+
+class Asker:
+    """Asks a chat; safe to share between threads."""
+
+    def __init__(self, chat: Chat, book: CallBook) -> None:
+        self.chat = chat
+        self._book = book
+        self._changed = threading.Condition()
+        self._n_calls = 0
+
+    def ask(self, task: str, prompt: str, kind: type[M], item: str) -> tuple[str, M] | None:
+        """Return (model, parsed reply), from the cache if it is known; None if it was cut."""
+        call = CallRecord(task, self.chat.name, self.chat.model, item, prompt_sha(prompt))
+        key = reply_key(call, kind)
+        found = self._book.find(key)
+        if found:
+            # One that cannot be read, such as an import of something else, is asked for again.
+            with suppress(BadReply):
+                parsed = parse_reply(found[1], kind) if found[1] else None
+                self._book.record(replace(call, status="cached", reply_model=found[0]), key, None)
+                return None if parsed is None else (found[0], parsed)
+        limits = self._book.admitted(self.chat.model, count_tokens(prompt), MAX_OUTPUT[task])
+        with limits, self._under_way():
+            return self._call(call, key, prompt, kind)
+
+    def _call(self, call: CallRecord, key: str, prompt: str, kind: type[M]) -> tuple[str, M] | None:
+        try:
+            reply = self.chat.complete(prompt, kind, MAX_OUTPUT[call.task])
+        except Stopped:
+            raise
+        except KbwikiError as error:
+            if isinstance(error, NoReply):
+                call = replace(call, reply_model=error.model, usage=error.usage)
+            self._book.record(replace(call, reason=error.message), key, None)
+            raise
+        call = replace(call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
+        try:
+            parsed = _parsed(reply, kind)
+        except BadReply as error:
+            self._book.record(replace(call, reason=error.message), key, None)
+            raise
+        if parsed is None:
+            self._book.record(replace(call, status="truncated"), key, "")
+            return None
+        self._book.record(replace(call, status="ok"), key, reply.text)
+        return reply.model, parsed
+
+    @contextmanager
+    def _under_way(self) -> Iterator[None]:
+        with self._changed:
+            self._n_calls += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._n_calls -= 1
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Give back the connections, after a moment for calls that are paid for."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._n_calls == 0, CLOSE_S)
+        self.chat.close()
+
+
+def _parsed(reply: Reply, kind: type[M]) -> M | None:
+    try:
+        return None if reply.truncated else parse_reply(reply.text, kind)
+    except TruncatedReply:
+        return None
+
+
+def prompt_sha(prompt: str) -> str:
+    """Return the hash by which the ledger knows a prompt."""
+    return hashlib.sha256(prompt.encode()).hexdigest()
+
+
+def reply_key(call: CallRecord, kind: type[BaseModel]) -> str:
+    """Return the key under which a reply is kept: task, model, prompt and parameters."""
+    schema = json.dumps(kind.model_json_schema(), sort_keys=True)
+    limit = str(MAX_OUTPUT[call.task])
+    parts = [call.task, call.provider, call.model, call.prompt_sha, schema, limit]
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

@@ -1,0 +1,64 @@
+"""A careful language model for `FakeGemini`: it says what the grammar finds in the prompt."""
+
+import json
+import re
+from typing import Any
+
+from fakes.fake_gemini import Request, Say, Step
+
+from kbwiki.engines.read import read_source
+from kbwiki.text.markdown import read_markdown
+
+MODEL = "gemini-2.5-flash-lite"
+_FENCED = re.compile(r"=== data (\w+) ===\n(.*)\n=== end \1 ===", re.DOTALL)
+
+
+def data_of(prompt: str) -> str:
+    """The part of a prompt that is data."""
+    found = _FENCED.search(prompt)
+    assert found, prompt
+    return found.group(2)
+
+
+def is_read(request: Request) -> bool:
+    """Whether a request is for reading a source, not for writing a page."""
+    return "You read one part" in request.prompt
+
+
+def reader(request: Request) -> Step:
+    """Answer as a careful model would: with what the grammar finds in the part it was given."""
+    text = data_of(request.prompt)
+    reply = extracted(text) if is_read(request) else written(text, request.prompt)
+    return Say(json.dumps(reply, ensure_ascii=False), model=MODEL)
+
+
+def extracted(text: str) -> dict[str, Any]:
+    """What the grammar finds in a part of a source, as a reply."""
+    document = read_markdown(text)
+    read = read_source(document)
+    strong = {"bold", "link", "definition", "title"}
+    concepts = [
+        {
+            "name": c.name,
+            "aliases": [a.name for a in c.aliases],
+            "kind": c.kind or "concept",
+            "definition": document.text[slice(*c.definition)] if c.definition else "",
+            "quote": "",
+        }
+        for c in read.candidates
+        if strong & c.signals.keys()
+    ]
+    claims = [{"text": c.text, "quote": c.text} for c in read.claims if c.rank > 0.6]
+    return {"summary": read.summary, "concepts": concepts, "claims": claims}
+
+
+def written(text: str, prompt: str) -> dict[str, Any]:
+    """A page with a statement for each of three pieces of evidence, and two that must go."""
+    lines = [line for line in text.splitlines() if line.startswith("[")]
+    targets = prompt.split("Pages that may be linked:\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    said = [
+        {"text": f"Statement {n} names [[{targets[0]}]] and [[No such page]].", "cites": [n]}
+        for n, _ in enumerate(lines[:3], 1)
+    ]
+    said.append({"text": "Nobody said this.", "cites": [999]})
+    return {"summary": "A summary.", "sections": [{"heading": "", "statements": said}]}
