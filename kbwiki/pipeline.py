@@ -18,7 +18,7 @@ from threading import Thread
 from typing import Any, Protocol
 
 from kbwiki.db import Database, sqlstate
-from kbwiki.errors import DatabaseError, InputError, KbwikiError, ModelError
+from kbwiki.errors import BudgetError, DatabaseError, InputError, KbwikiError, ModelError
 from kbwiki.stages import (
     classify_edges,
     embed,
@@ -83,13 +83,18 @@ class Report:
 
 @dataclass(slots=True)
 class _Tally:
-    """What a stage has done so far; ``bug`` is the first error that nobody expected."""
+    """What a stage has done so far.
+
+    ``bug`` is the first error that nobody expected; ``limit`` ends the run when what is under way
+    is done, for that is set aside in the budget and paid.
+    """
 
     n_done: int = 0
     note: str = ""
     failures: dict[str, str] = field(default_factory=dict)
     put_back: Counter[str] = field(default_factory=Counter)
     bug: BaseException | None = None
+    limit: BudgetError | None = None
     began: float = field(default_factory=time.monotonic)
 
     def report(self, stage: str) -> Report:
@@ -107,7 +112,8 @@ def stage_named(name: str) -> Stage:
 def run_stages(stages: Iterable[Stage], services: Services, progress: Progress) -> list[Report]:
     """Run stages in order and return their reports; a fatal error ends the run at once.
 
-    Fatal are ConfigError, DatabaseError and whatever nobody expected. A stage that fails as a whole
+    Fatal are ConfigError, DatabaseError and whatever nobody expected, and BudgetError too, but only
+    after what is under way was saved. A stage that fails as a whole
     with InputError or ModelError is reported as failed, and those after it run.
     """
     return [_run_stage(stage, services, progress) for stage in stages]
@@ -188,6 +194,8 @@ def _run_items(stage: Stage, services: Services, progress: Progress, tally: _Tal
             while items := _claim(stage, services, owner, tally):
                 progress.begin(stage.name, len(items))
                 _work(stage, services, items, owner, tally, progress)
+                if tally.limit:
+                    raise tally.limit
         except BaseException:
             with suppress(DatabaseError):
                 release()
@@ -234,15 +242,16 @@ def _work(
     n_running = 0
     renewed = time.monotonic()
     with _workers(services.jobs, partial(stage.work, services)) as (todo, done):
-        while queue or n_running:
-            while queue and n_running < 2 * services.jobs:
+        while (queue and not tally.limit) or n_running:
+            while queue and not tally.limit and n_running < 2 * services.jobs:
                 todo.put(queue.popleft())
                 n_running += 1
             with suppress(Empty):
                 item, result, error = done.get(timeout=_RENEW_S)
                 n_running -= 1
                 failed = _settle(stage, services, (item, result, error), owner, tally)
-                progress.advance(stage.key(item), failed)
+                if not isinstance(error, BudgetError):
+                    progress.advance(stage.key(item), failed)
             if time.monotonic() - renewed >= _RENEW_S:
                 services.database.run("renew_leases", {"owner": owner, "lease_s": LEASE_S})
                 renewed = time.monotonic()
@@ -303,6 +312,9 @@ def _settle(stage: Stage, services: Services, done: _Done, owner: str, tally: _T
         _fail(database, stage, key, fault, tally)
     except (InputError, ModelError) as fault:
         _fail(database, stage, key, fault, tally)
+    except BudgetError as limit:
+        tally.limit = tally.limit or limit
+        return False
     except KbwikiError:
         raise
     except Exception as fault:  # noqa: BLE001 - raised when the other items are done

@@ -167,6 +167,8 @@ class Brief:
     aliases: tuple[str, ...]
     statements: tuple[Statement, ...]
     main_source_key: str = ""
+    is_lang_set: bool = False
+    """Whether the reader set ``lang``; else it is that of most of the concept's names."""
 
 
 @dataclass(frozen=True, slots=True)

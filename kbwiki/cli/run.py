@@ -46,14 +46,14 @@ def run_stages(
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
             services.prune = prune
             try:
-                with _screen(as_json, ledger) as screen:
+                with _screen(as_json, services.engine, ledger) as screen:
                     run_pipeline(stages, services, screen)
             finally:
-                spent = ledger.spent() if ledger else "no model was asked"
-                if ledger and not as_json:
+                if not as_json and (ledger or {"extract", "write"} & set(names)):
+                    spent = ledger.spent() if ledger else "no model was asked"
                     out.print(f"engine {services.engine.name}: {spent}")
     if "export" in names and not as_json:
-        out.print(f"wiki: {place.wiki} (engine: {services.engine.name}; {spent})")
+        out.print(f"wiki: {place.wiki}")
     if screen.n_failed:
         if not as_json:
             err.print(f"{screen.n_failed} failed; the rest is done. The next run tries them again.")
@@ -106,8 +106,8 @@ def _workers(place: Place, engine: Engine, jobs: int | None) -> int:
 
 
 @contextmanager
-def _screen(as_json: bool, ledger: Ledger | None = None) -> Iterator[Screen]:
-    screen = Screen(as_json, ledger)
+def _screen(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> Iterator[Screen]:
+    screen = Screen(as_json, ledger, engine.name)
     try:
         yield screen
     finally:
@@ -158,7 +158,10 @@ def classify(batch: bool, db: str | None, as_json: bool) -> None:
     place = find_place(db)
     stage = stage_named("classify-edges")
     with _interruptible("classify-edges", [], db), open_database(place) as database:
-        with open_services(place, database) as (services, _), _screen(as_json) as screen:
+        with (
+            open_services(place, database) as (services, _),
+            _screen(as_json, services.engine) as screen,
+        ):
             while True:
                 run_pipeline([stage], services, screen)
                 n_pending = database.value("count_pending_edges")

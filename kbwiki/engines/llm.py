@@ -7,7 +7,7 @@ an unknown title becomes plain text, a statement without evidence is left out, a
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbwiki.engines.asker import Asker, CallBook
 from kbwiki.engines.chat import Chat
@@ -29,6 +29,7 @@ from kbwiki.records import (
     Claim,
     Document,
     Extraction,
+    Lang,
     Pair,
     Passage,
     Statement,
@@ -235,6 +236,7 @@ class LlmEngine:
         evidence = best_evidence(brief)
         if not evidence:
             return Article(brief.title, brief.lang, "", "", (), self._asker.chat.model)
+        brief = replace(brief, lang=_language(brief, evidence))
         while True:
             reply = self._asker.ask("write", write_prompt(brief, evidence), WriteReply, item)
             if reply is not None:
@@ -304,6 +306,14 @@ class LlmEngine:
 def _described(concept: tuple[str, str, str]) -> str:
     title, kind, definition = concept
     return f"{title} ({kind}): {clean_line(definition) or 'no definition'}"
+
+
+def _language(brief: Brief, evidence: list[Statement]) -> Lang:
+    """Return the language that the reader set, else that of most of the evidence."""
+    n_ru = sum(statement.lang == "ru" for statement in evidence)
+    if brief.is_lang_set or 2 * n_ru == len(evidence):
+        return brief.lang
+    return "ru" if 2 * n_ru > len(evidence) else "en"
 
 
 def _alias(name: str) -> Alias:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbwiki.errors import ModelError
-from kbwiki.records import Article, Brief, Lang, Statement
+from kbwiki.records import Article, Brief, Statement
 from kbwiki.stages.stage import BATCH, Services, Stage
 
 VERSION = "write-1"
@@ -81,11 +81,11 @@ def _item(
     is_concept = row["concept_id"] is not None
     owner = ("concept", row["concept_id"]) if is_concept else ("source", row["source_id"])
     mine = sorted(statements.get(owner, []), key=lambda s: (s.source_key, s.start))
-    lang: Lang = row["lang"] if services.lang == "auto" else services.lang  # type: ignore[assignment]
     brief = Brief(
         title=row["title"],
         kind=row["kind"],
-        lang=lang,
+        lang=row["lang"] if services.lang == "auto" else services.lang,  # type: ignore[arg-type]
+        is_lang_set=services.lang != "auto",
         aliases=tuple(row["aliases"]),
         statements=tuple(mine),
         main_source_key=row["main_source_key"] or "",
