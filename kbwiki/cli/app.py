@@ -228,6 +228,20 @@ def sources(db: Db = None, as_json: Json = False) -> None:
 
 
 @app.command()
+def lint(
+    fix: Annotated[
+        bool, typer.Option("--fix", help="First run the stages that bring the wiki up to date.")
+    ] = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Report what is wrong: broken links, uncited statements, stale pages, doubles, orphans."""
+    from kbwiki.cli.show import show_lint
+
+    show_lint(fix=fix, db=db, as_json=as_json)
+
+
+@app.command()
 def graph(
     slug: Annotated[str, typer.Argument(help="Slug, title or alias of a concept.")],
     depth: Annotated[int, typer.Option("--depth", min=1, max=3, help="How many steps to go.")] = 1,

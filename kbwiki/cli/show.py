@@ -1,22 +1,26 @@
 """Commands that read: status, show, list, graph."""
 
+from dataclasses import asdict
 from difflib import get_close_matches
 from typing import Any
 
+import typer
 from rich.markdown import Markdown
 from rich.markup import escape
 
 from kbwiki.cli.console import err, out, print_json, print_table, size
-from kbwiki.cli.run import open_services
+from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.db import Database
 from kbwiki.errors import NotFoundError
+from kbwiki.lint import lint
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
 from kbwiki.stages.write import written_as
 from kbwiki.text.links import statements_of
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.words import lemma_key
+from kbwiki.verbs import STAGES
 
 
 def show_status(db: str | None, as_json: bool) -> None:
@@ -134,6 +138,27 @@ def show_list(kind: str | None, db: str | None, as_json: bool) -> None:
             for r in rows
         ],
     )
+
+
+def show_lint(fix: bool, db: str | None, as_json: bool) -> None:
+    """Print every finding; exit with 1 if one of them is a fault."""
+    if fix:
+        run_stages(list(STAGES)[1:], db=db, jobs=None, as_json=as_json)
+    place = find_place(db)
+    with open_database(place) as database, open_services(place, database) as (services, _):
+        findings = lint(database, _stale(services))
+    for finding in findings:
+        if as_json:
+            print_json(asdict(finding))
+        else:
+            out.print(
+                f"{finding.level} {finding.rule}: {finding.where}: {finding.what}", markup=False
+            )
+    n_faults = sum(finding.level == "fault" for finding in findings)
+    if not as_json:
+        out.print(f"{n_faults} faults, {len(findings) - n_faults} notes")
+    if n_faults:
+        raise typer.Exit(1)
 
 
 def show_sources(db: str | None, as_json: bool) -> None:

@@ -57,3 +57,11 @@ select u.uri, s.title, s.lang, s.year, (select count(*) from kb.chunk c where c.
        (select count(distinct m.concept_id) from kb.mention m where m.source_id = s.id) as concepts, s.notes
 from kb.source_uri u join kb.source s on s.id = u.source_id
 order by u.uri;
+
+-- name: list_bare_edges
+select h.title as head, t.title as tail
+from kb.edge e
+join kb.concept h on h.id = e.head_id
+join kb.concept t on t.id = e.tail_id
+where e.method is distinct from 'human' and not exists (select from kb.edge_evidence v where v.edge_id = e.id)
+order by h.key, t.key;

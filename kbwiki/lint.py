@@ -1,0 +1,99 @@
+"""What is wrong with a store and its wiki: a list of findings, each with what to do about it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from kbwiki.db import Database
+from kbwiki.stages.export import load_wiki
+from kbwiki.stages.render import Wiki
+from kbwiki.text.links import links_in, statements_of
+from kbwiki.text.words import lemma_key
+
+HUB_SHARE = 0.4
+"""A concept that meets more of all others than this says little by it."""
+HUB_EDGES = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong; a note is worth a look but no fault."""
+
+    level: Literal["fault", "note"]
+    rule: str
+    where: str
+    what: str
+
+
+def lint(database: Database, stale: dict[str, int]) -> list[Finding]:
+    """Return what is wrong, faults first; ``stale`` counts by stage what is out of date."""
+    wiki = load_wiki(database)
+    found = [
+        *_stale(stale),
+        *_failures(database),
+        *_links(wiki),
+        *_uncited(wiki),
+        *_edges(database),
+        *_doubles(wiki),
+        *_lonely(wiki),
+    ]
+    return sorted(found, key=lambda f: (f.level, f.rule, f.where, f.what))
+
+
+def _stale(stale: dict[str, int]) -> Iterator[Finding]:
+    for stage, n in stale.items():
+        if n:
+            yield Finding("fault", "stale", stage, f"{n} items are out of date")
+
+
+def _failures(database: Database) -> Iterator[Finding]:
+    for row in database.dicts("list_failures"):
+        yield Finding("fault", "failed", f"{row['stage']}: {row['item']}", row["reason"])
+
+
+def _links(wiki: Wiki) -> Iterator[Finding]:
+    for page in wiki.pages:
+        for target, key in links_in(page.body):
+            if ("concepts" if target == "c" else "sources", key) not in wiki.by_key:
+                yield Finding("fault", "broken link", page.path, f"there is no page {key}")
+
+
+def _uncited(wiki: Wiki) -> Iterator[Finding]:
+    for page in wiki.pages:
+        cited = {c["ordinal"] for c in wiki.citations.get((page.folder, page.key), ())}
+        used = {n for _, numbers in statements_of(page.body) for n in numbers}
+        for line in page.body.splitlines():
+            if line.strip() and not line.startswith("#") and not line.rstrip().endswith("]"):
+                yield Finding("fault", "uncited", page.path, line.strip()[:80])
+        for number in sorted(used ^ cited):
+            yield Finding("fault", "footnote", page.path, f"[^{number}] is used or told, not both")
+
+
+def _edges(database: Database) -> Iterator[Finding]:
+    for row in database.dicts("list_bare_edges"):
+        yield Finding("fault", "edge", f"{row['head']} - {row['tail']}", "it has no evidence")
+
+
+def _doubles(wiki: Wiki) -> Iterator[Finding]:
+    names: dict[frozenset[str], list[str]] = defaultdict(list)
+    for page in wiki.pages:
+        if page.folder == "concepts":
+            names[frozenset(lemma_key(page.title).split())].append(page.title)
+    for titles in names.values():
+        if len(titles) > 1:
+            what = f"{titles[1]} looks like the same; `kbwiki merge` if it is"
+            yield Finding("note", "double", titles[0], what)
+
+
+def _lonely(wiki: Wiki) -> Iterator[Finding]:
+    concepts = [page for page in wiki.pages if page.folder == "concepts"]
+    degrees = Counter({page.key: len(wiki.edges[page.key]) for page in concepts})
+    for page in concepts:
+        degree = degrees[page.key]
+        if not degree and not wiki.backlinks[page.folder, page.key]:
+            yield Finding("note", "orphan", page.path, "nothing links to it")
+        if degree > max(HUB_EDGES, HUB_SHARE * len(concepts)):
+            yield Finding(
+                "note", "hub", page.path, f"it meets {degree} of {len(concepts)} concepts"
+            )
