@@ -1,7 +1,7 @@
 """Commands about calls to a language model: what they cost, and the replies kept."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -62,13 +62,14 @@ def show_cost(by: str, db: str | None, as_json: bool) -> None:
             row["failed"],
             f"{row['input_tokens']:,}",
             f"{row['output_tokens']:,}",
-            f"{row['usd'] or 0:.4f}" + (" and more: no price" if row["unpriced"] else ""),
+            "no price" if row["unpriced"] and not row["usd"] else f"{row['usd'] or 0:.4f}",
         ]
         for row in rows
     ]
     print_table(columns, table)
     total = sum(row["usd"] or 0 for row in rows)
-    out.print(f"${total:.4f} in all, by the prices of {checked_on()}")
+    without = "; calls without a price are not in it" if any(r["unpriced"] for r in rows) else ""
+    out.print(f"${total:.4f} in all, by the prices of {checked_on()}{without}")
 
 
 def save_cache(file: Path | None, db: str | None) -> None:
@@ -77,15 +78,24 @@ def save_cache(file: Path | None, db: str | None) -> None:
         if file is None:
             sys.stdout.writelines(export_cache(database))
             return
-        new = file.with_name(file.name + ".new")
-        with _told(file), new.open("w", encoding="utf-8", newline="\n") as stream:
-            n = 0
-            for line in export_cache(database):
+        with _told(file):
+            n = _replace(file, export_cache(database))
+    out.print(f"{file}: {n} replies")
+
+
+def _replace(file: Path, lines: Iterable[str]) -> int:
+    """Write lines to a file that is there whole or not at all; return how many there were."""
+    new = file.with_name(file.name + ".new")
+    n = 0
+    try:
+        with new.open("w", encoding="utf-8", newline="\n") as stream:
+            for line in lines:
                 stream.write(line)
                 n += 1
-        with _told(file):
-            new.replace(file)
-    out.print(f"{file}: {n} replies")
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+    return n
 
 
 def load_cache(file: Path, db: str | None) -> None:

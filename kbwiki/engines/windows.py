@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from kbwiki.engines.tokens import count_tokens
 from kbwiki.records import Document
 
+MIN_PIECE = 80
+"""Characters below which a window is not cut."""
 _READ = {"paragraph", "item", "quote", "heading", "table", "math"}
 
 
@@ -39,15 +41,18 @@ def cut_windows(document: Document, budget: int) -> list[Window]:
 
 
 def halves(document: Document, window: Window) -> list[Window]:
-    """Return a window in two pieces, cut between blocks, else sentences or words; [] if short."""
-    inside = [b.start for b in document.blocks if window.start < b.start < window.end]
+    """Return a window in two pieces, cut between blocks, else sentences or words; [] if short.
+
+    A cut that leaves next to nothing on one side, such as after a heading, is none.
+    """
+    first, last = window.start + MIN_PIECE, window.end - MIN_PIECE
+    if first > last:
+        return []
     middle = (window.start + window.end) // 2
-    text = document.text
+    inside = [b.start for b in document.blocks if first <= b.start <= last]
     if inside:
         cut = min(inside, key=lambda at: abs(at - middle))
     else:
-        found = (text.rfind(mark, window.start, middle) for mark in ("\n", ". ", " "))
-        cut = next((at + 1 for at in found if at > window.start), middle)
-    if cut <= window.start + 80 or window.end - cut < 80:
-        return []
+        found = (document.text.rfind(mark, first, middle) for mark in ("\n", ". ", " "))
+        cut = next((at + 1 for at in found if at >= 0), middle)
     return [Window(window.start, cut), Window(cut, window.end)]

@@ -73,6 +73,10 @@ def main() -> None:
          *([str(data / PASSAGES)] if data else [])],
         check=False, env=_environment(),
     )  # fmt: skip
+    subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "bench_llm.py")],
+        check=False, env=_environment(),
+    )  # fmt: skip
 
 
 def _demo() -> None:

@@ -38,13 +38,14 @@ def notes(tmp_path: Path) -> Callable[[str, int], Path]:
         folder.mkdir(parents=True)
         for at in range(n):
             if at % 2:
-                one, two = TOPICS_RU[at % 4], TOPICS_RU[(at + 1) % 4]
-                text = f"# Заметка {at}\n\n**{one.capitalize()}** использует {two} в опыте {at}.\n"
+                one, two = TOPICS_RU[at % 4].capitalize(), TOPICS_RU[(at + 1) % 4]
+                title = f"# Заметка {at}"
+                text = f"{one} — это метод, который использует {two} в опыте {at}."
             else:
-                one, two = TOPICS[at % 5], TOPICS[(at + 1) % 5]
-                text = f"# Note {at}\n\n**{one.capitalize()}** uses {two} in experiment {at}.\n"
+                one, two = TOPICS[at % 5].capitalize(), TOPICS[(at + 1) % 5]
+                title, text = f"# Note {at}", f"{one} is a method that uses {two} in study {at}."
             path = folder / f"note-{at:02}.md"
-            path.write_text(text, "utf-8")
+            path.write_text(f"{title}\n\n{text}\n", "utf-8")
             os.utime(path, (1_750_000_000, 1_750_000_000))
         return tmp_path / name
 
@@ -142,6 +143,7 @@ def test_a_build_that_is_killed_ten_times_ends_alike_and_pays_for_no_reply_twice
         wanted = _asked(fake)
     assert set(wanted.values()) == {1}
     total = len(wanted)
+    assert total > 2 * NOTES  # a page for each note, and pages of concepts
     n_killed = 0
     with FakeGemini(reader, DELAY_S) as fake:
         for point in sorted(random.Random(7).sample(range(1, total), KILLS)):

@@ -208,7 +208,12 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        length = int(self.headers.get("Content-Length") or 0)
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # the client was killed while it asked
+            self.close_connection = True
+            return
+        body = json.loads(raw or b"{}")
         path = self.path.partition("?")[0]
         request = _request(path, body, {k.lower(): v for k, v in self.headers.items()})
         if request.task in {"generate", "chat"}:

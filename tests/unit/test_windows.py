@@ -53,3 +53,9 @@ def test_halves_cut_between_blocks_and_end_at_short_pieces() -> None:
     assert left.end == right.start
     assert lone.text[: left.end].rstrip().endswith(".")
     assert halves(read_markdown("tiny"), Window(0, 4)) == []
+
+
+def test_a_long_paragraph_under_a_heading_is_cut_inside_itself() -> None:
+    document = read_markdown(f"# Title\n\n{PARAGRAPH['ru']}")
+    left, right = halves(document, Window(0, len(document.text)))
+    assert min(left.end - left.start, right.end - right.start) > len(PARAGRAPH["ru"]) / 3
