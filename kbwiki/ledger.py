@@ -112,13 +112,7 @@ class Ledger:
             self.n_calls += call.status != "cached"
             self.usd += cost or 0.0
             self.tokens += usage.input_tokens + usage.output_tokens + usage.thinking_tokens
-            with self._database.transaction():
-                if reply is not None:
-                    self._database.run(
-                        "save_reply",
-                        {"key": key, "task": call.task, "model": call.reply_model, "reply": reply},
-                    )
-                self._database.run("save_call", _row(call, cost))
+            self._database.run("save_call", {**_row(call, cost), "key": key, "reply": reply})
 
     def drop(self, what: str) -> None:
         """Count a thing of a reply that was thrown away."""

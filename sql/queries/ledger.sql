@@ -3,15 +3,17 @@
 -- name: find_reply
 select model, reply from kb.cache where key = %(key)s;
 
--- name: save_reply
-insert into kb.cache (key, task, model, reply) values (%(key)s, %(task)s, %(model)s, %(reply)s)
-on conflict (key) do update set model = excluded.model, reply = excluded.reply;
-
 -- name: import_reply
 insert into kb.cache (key, task, model, reply) values (%(key)s, %(task)s, %(model)s, %(reply)s)
 on conflict (key) do nothing;
 
 -- name: save_call
+-- The reply, where there is one to keep, goes with its call in one statement: one round trip, one commit.
+with kept as (
+    insert into kb.cache (key, task, model, reply)
+    select %(key)s, %(task)s, %(reply_model)s, %(reply)s::text where %(reply)s::text is not null
+    on conflict (key) do update set model = excluded.model, reply = excluded.reply
+)
 insert into kb.call (task, provider, model, reply_model, item, status, reason, prompt_sha, input_tokens,
                      output_tokens, cached_tokens, thinking_tokens, usd, ms)
 values (%(task)s, %(provider)s, %(model)s, %(reply_model)s, %(item)s, %(status)s, %(reason)s, %(prompt_sha)s,
