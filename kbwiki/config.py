@@ -22,7 +22,7 @@ class Settings(BaseSettings):
     """Every setting, with its one line of help."""
 
     model_config = SettingsConfigDict(
-        env_prefix="KBWIKI_", env_file=".env", extra="ignore", frozen=True, env_ignore_empty=True
+        env_prefix="KBWIKI_", extra="ignore", frozen=True, env_ignore_empty=True
     )
 
     database_url: SecretStr | None = Field(
@@ -78,27 +78,28 @@ class Settings(BaseSettings):
     )
 
 
-def load_settings(**flags: object) -> Settings:
-    """Return the settings; a flag that is None does not count. ConfigError for a bad value."""
+def load_settings(env_file: Path | None = None, **flags: object) -> Settings:
+    """Return the settings; a flag that is None does not count. ConfigError for a bad value.
+
+    ``env_file`` is the knowledge base's own ``.env``, so that it holds in every folder below.
+    """
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     try:
-        return Settings(**given)
+        return Settings(**{"_env_file": env_file, **given})
     except ValidationError as error:
         first = error.errors()[0]
         name = "KBWIKI_" + str(first["loc"][0]).upper().removeprefix("KBWIKI_")
         raise ConfigError(f"{name}: {first['msg']}.", "See `kbwiki config`.") from error
 
 
-def describe_settings(settings: Settings, flags: set[str]) -> list[dict[str, str]]:
+def describe_settings(settings: Settings) -> list[dict[str, str]]:
     """Return name, value, origin and help of each setting; secrets are masked."""
     out: list[dict[str, str]] = []
     present = {key.upper() for key, value in os.environ.items() if value}
     for name, field in Settings.model_fields.items():
         value = getattr(settings, name)
         variable = f"KBWIKI_{name.upper()}"
-        if name in flags:
-            origin = "flag"
-        elif _variables(name, field) & present:
+        if _variables(name, field) & present:
             origin = "environment"
         else:
             origin = ".env" if name in settings.model_fields_set else "default"

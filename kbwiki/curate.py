@@ -50,13 +50,14 @@ def unmerge(
     concept = _concept(database, name)
     if part is None:
         keys = {lemma_key(n) for n in concept["names"]}
-        known = database.rows("list_decisions", Decision)
-        if not any(d.same and {d.first, d.second} & keys for d in known):
+        if not any(d.same and {d.first, d.second} & keys for d in _by_hand(database)):
             raise InputError(
                 f"unmerge: nothing was merged into {concept['title']} by hand.",
                 "Name the alias to split out: kbwiki unmerge CONCEPT ALIAS.",
             )
         return _apply(services, lambda: _forget(database, keys), dry_run)
+    if any(d.same and lemma_key(part) in {d.first, d.second} for d in _by_hand(database)):
+        return _apply(services, lambda: _forget(database, {lemma_key(part)}), dry_run)
     if lemma_key(part) not in {lemma_key(n) for n in concept["names"]} - {
         lemma_key(concept["title"])
     }:
@@ -87,6 +88,10 @@ def remove_sources(services: Services, uris: Sequence[str], dry_run: bool = Fals
         database.run("delete_sources_without_uri")
 
     return _apply(services, remove, dry_run)
+
+
+def _by_hand(database: Database) -> list[Decision]:
+    return database.rows("list_decisions", Decision)
 
 
 def _forget(database: Database, keys: set[str]) -> None:

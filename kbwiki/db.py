@@ -15,6 +15,7 @@ from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import errors as pg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
@@ -173,9 +174,9 @@ def _mapped() -> Iterator[None]:
     except pg.UndefinedTable as error:
         raise SchemaError(f"database: {_first_line(error)}.", "Run `kbwiki db migrate`.") from error
     except psycopg.OperationalError as error:
-        raise DatabaseError(
-            f"database: {_first_line(error)}.", "Is the server up? `kbwiki db status`."
-        ) from error
+        away = error.sqlstate is None or error.sqlstate.startswith("08")
+        hint = "Is the server up? `kbwiki db status`." if away else ""
+        raise DatabaseError(f"database: {_first_line(error)}.", hint) from error
     except psycopg.DatabaseError as error:
         hint = error.diag.message_hint or ""
         raise DatabaseError(f"database: {_first_line(error)}.", hint) from error
@@ -187,16 +188,29 @@ def sqlstate(error: DatabaseError) -> str:
 
 
 def _first_line(error: BaseException) -> str:
+    """Return what an error says, without anything before an @, which may be a password."""
     lines = str(error).strip().splitlines()
-    return (
-        re.sub(r"password=\S+|://[^@/\s]+@", "***", lines[0]).rstrip(".")
-        if lines
-        else type(error).__name__
-    )
+    if not lines:
+        return type(error).__name__
+    return re.sub(r"password=\S+|[^\s\"']+@", "***", lines[0]).rstrip(".")
+
+
+def without_password(url: str) -> tuple[str, str]:
+    """Return a URL's connection string without its password, and the password, for a program."""
+    with _mapped():
+        try:
+            parts = conninfo_to_dict(url)
+        except psycopg.ProgrammingError as error:
+            raise DatabaseError(
+                "database: the URL cannot be read.", "postgresql://user:password@host/name"
+            ) from error
+    password = str(parts.pop("password", "") or "")
+    return make_conninfo(**{name: str(value) for name, value in parts.items()}), password
 
 
 def connect(url: str, application: str = "kbwiki") -> Database:
     """Return an open Database in autocommit mode; raise DatabaseError if the server is away."""
+    without_password(url)  # refuses what cannot be read, without repeating it
     with _mapped():
         connection = psycopg.connect(
             url,
@@ -207,6 +221,34 @@ def connect(url: str, application: str = "kbwiki") -> Database:
             options="-c client_min_messages=warning -c timezone=UTC",
         )
     return Database(connection, url)
+
+
+def has_store(database: Database) -> bool:
+    """Tell whether the database holds a store, of whatever version."""
+    return bool(database.dicts("find_schemas")[0]["store"])
+
+
+def recover(database: Database) -> None:
+    """Bring back the store that a restore set aside and was killed before it ended."""
+    [found] = database.dicts("find_schemas")
+    if found["aside"] and not found["store"]:
+        database.run("bring_back")
+    elif found["aside"]:
+        database.run("drop_aside")
+
+
+@contextmanager
+def replaced(database: Database) -> Iterator[None]:
+    """Set the store aside while the block makes another; bring it back if the block fails."""
+    if has_store(database):
+        database.run("set_aside")
+    try:
+        yield
+    except KbwikiError:
+        database.run("drop_store")
+        recover(database)
+        raise
+    database.run("drop_aside")
 
 
 def migrate(database: Database) -> list[str]:

@@ -277,8 +277,10 @@ def _workers(
         while (item := todo.get()) is not end:
             try:
                 done.put((item, work(item), None))
-            except BaseException as error:  # noqa: BLE001 - the main thread judges it
+            except Exception as error:  # noqa: BLE001 - the main thread judges it
                 done.put((item, None, error))
+            except BaseException as error:  # noqa: BLE001 - a library in Rust that panics
+                done.put((item, None, RuntimeError(f"{type(error).__name__}: {error}")))
 
     for _ in range(n):
         Thread(target=labour, name="work", daemon=True).start()

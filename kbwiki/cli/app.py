@@ -258,9 +258,10 @@ def graph(
 @app.command()
 def config(as_json: Json = False) -> None:
     """Show every setting, its value and where it came from."""
-    from kbwiki.config import describe_settings, load_settings
+    from kbwiki.config import describe_settings, find_home, load_settings
 
-    rows = describe_settings(load_settings(), set())
+    home = find_home(Path.cwd())
+    rows = describe_settings(load_settings((home.parent if home else Path.cwd()) / ".env"))
     if as_json:
         for row in rows:
             print_json(row)

@@ -9,6 +9,7 @@ from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.run import open_services
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
+from kbwiki.errors import ConfigError
 from kbwiki.records import Answer, Hit, Passage
 from kbwiki.search import clean_question, search, usable_embedder
 
@@ -34,11 +35,15 @@ def ask(question: str, k: int, hits_only: bool, db: str | None, as_json: bool) -
 
 
 def _hits(place: Place, database: Database, question: str, k: int) -> list[Hit]:
-    embedder = open_embedder(place, notice)
-    why_not = usable_embedder(database, embedder)
+    try:
+        embedder = open_embedder(place, notice)
+        why_not = usable_embedder(database, embedder)
+    except ConfigError as error:
+        why_not = str(error)
     if why_not:
         notice(f"searching by words alone: {why_not}")
-    return search(database, question, k, None if why_not else embedder)
+        return search(database, question, k, None)
+    return search(database, question, k, embedder)
 
 
 def _answer(place: Place, database: Database, question: str, hits: Sequence[Hit]) -> Answer:

@@ -40,7 +40,8 @@ def print_table(columns: list[str], rows: list[list[object]], title: str = "") -
     )
     for row in rows:
         table.add_row(*[escape("" if cell is None else str(cell)) for cell in row])
-    out.print(table)
+    # Not cut to a width where a program reads it.
+    out.print(table, width=None if out.is_terminal else 10_000)
 
 
 def notice(text: str) -> None:

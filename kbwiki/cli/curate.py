@@ -11,7 +11,7 @@ from kbwiki.curate import Effect
 from kbwiki.stages.files import uri_of
 from kbwiki.stages.stage import Services
 
-AFTER = ["write", "classify-edges", "export"]
+AFTER = ["write", "classify-edges", "embed", "export"]
 
 
 def list_decisions(db: str | None, as_json: bool) -> None:

@@ -105,7 +105,8 @@ def psql(db: Db = None) -> None:
 
     place = find_place(db)
     program = str(embedded.binary("psql"))
-    os.execv(program, [program, _url(place)])
+    info, environment = _connection(place)
+    os.execve(program, [program, info], {**os.environ, **environment})
 
 
 @database_app.command()
@@ -113,7 +114,8 @@ def backup(file: Annotated[Path, typer.Argument(help="File to write.")], db: Db 
     """Write the whole store to one file."""
     place = find_place(db)
     new = file.with_name(file.name + ".new")
-    _tool("pg_dump", "--format=custom", f"--file={new}", _url(place))
+    info, environment = _connection(place)
+    _tool("pg_dump", "--format=custom", f"--file={new}", info, environment=environment)
     new.replace(file)
     out.print(f"{file}: {size(file.stat().st_size)}")
 
@@ -130,6 +132,8 @@ def restore(
     db: Db = None,
 ) -> None:
     """Replace the store's content by a backup, all of it or nothing."""
+    from kbwiki.db import has_store, recover, replaced
+
     if not file.is_file():
         raise InputError(f"{file}: no such file.", "Make one with `kbwiki db backup FILE`.")
     listing = _tool("pg_restore", "--list", str(file))
@@ -138,31 +142,36 @@ def restore(
         out.print(f"{file}: a backup with {n_tables} tables")
         return
     place = find_place(db, create=True)
-    with open_database(place) as database:
-        n_sources = database.value("count_sources")
+    with open_database(place, migrate=False) as database:
+        recover(database)
+        n_sources = database.value("count_sources") if has_store(database) else 0
         if n_sources and not force:
             raise ConfigError(
                 f"db: the store holds {n_sources} sources, which restoring would replace.",
                 "Add --force, after `kbwiki db backup`.",
             )
-    _tool(
-        "pg_restore",
-        "--clean",
-        "--if-exists",
-        "--single-transaction",
-        "--no-owner",
-        f"--dbname={_url(place)}",
-        str(file),
-    )
+        with replaced(database):
+            info, environment = _connection(place)
+            options = ("--single-transaction", "--no-owner", f"--dbname={info}")
+            _tool("pg_restore", *options, str(file), environment=environment)
     with open_database(place) as database:
         out.print(f"restored: {database.value('count_sources')} sources")
 
 
-def _tool(name: str, *args: str) -> str:
+def _connection(place: Place) -> tuple[str, dict[str, str]]:
+    """Return a connection string for a program, and its password apart: arguments can be seen."""
+    from kbwiki.db import without_password
+
+    info, password = without_password(_url(place))
+    return info, {"PGPASSWORD": password} if password else {}
+
+
+def _tool(name: str, *args: str, environment: dict[str, str] | None = None) -> str:
     from kbwiki import embedded
 
     done = subprocess.run(
         [str(embedded.binary(name)), *args],
+        env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
         check=False,

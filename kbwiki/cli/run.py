@@ -84,7 +84,6 @@ def open_services(
         today=time.strftime(
             "%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
         ),
-        notice=notice,
     )
     try:
         yield services, ledger
@@ -117,7 +116,8 @@ def _screen(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> Iter
 @contextmanager
 def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[None]:
     """Let the first Ctrl-C or SIGTERM end the run in order and soon; further ones are ignored."""
-    line = "interrupted. continue with: " + shlex.join(["kbwiki", verb, *map(str, paths)])
+    command = [verb, *map(str, paths)] if paths or verb != "build" else ["lint", "--fix"]
+    line = "interrupted. continue with: " + shlex.join(["kbwiki", *command])
     line += " --db URL" if db else ""  # not the URL itself, which may hold a password
     numbers = (signal.SIGINT, signal.SIGTERM)
 

@@ -12,8 +12,9 @@ from kbwiki.cli.console import err, out, print_json, print_table, size
 from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.db import Database
-from kbwiki.errors import NotFoundError
+from kbwiki.errors import ConfigError, NotFoundError
 from kbwiki.lint import lint
+from kbwiki.stages import link, resolve
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
 from kbwiki.stages.write import written_as
@@ -52,13 +53,25 @@ def show_status(db: str | None, as_json: bool) -> None:
 
 
 def _stale(services: Services) -> dict[str, int]:
+    """Return by stage how many items are out of date; one for a stage that runs as a whole."""
+    database = services.database
+    try:
+        model = services.embedder().name
+    except ConfigError:
+        model = ""
     params = {
         "engine": services.engine.name,
         "written_as": written_as(services),
-        "model": services.embedder().name,
+        "model": model,
     }
-    [row] = services.database.dicts("count_stale", params)
-    return dict(row)
+    [row] = database.dicts("count_stale", params)
+    whole = {
+        "resolve": database.value("fingerprint_resolve", {"version": resolve.VERSION}),
+        "link": database.value("fingerprint_link", {"version": link.VERSION}),
+    }
+    for stage, fingerprint in whole.items():
+        row[stage] = int(database.value("read_setting", {"name": stage}) != fingerprint)
+    return {stage: row[stage] for stage in STAGES if stage in row}
 
 
 def _find(database: Database, name: str) -> dict[str, Any]:

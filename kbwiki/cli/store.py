@@ -38,9 +38,9 @@ def find_place(db: str | None = None, create: bool = False) -> Place:
     """
     from kbwiki.config import HOME_NAME, find_home, load_settings
 
-    settings = load_settings(database_url=db)
     here = Path.cwd()
     home = find_home(here)
+    settings = load_settings((home.parent if home else here) / ".env", database_url=db)
     if home is None and not create and settings.database_url is None:
         raise NotFoundError(
             f"{here}: no knowledge base here or above.",

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from kbwiki.db import Database
@@ -89,7 +89,6 @@ def load_wiki(database: Database) -> Wiki:
             type=row["type"],
             symmetric=row["symmetric"],
             ordinal=row["ordinal"],
-            confidence=row["confidence"],
             n_sources=row["n_sources"],
             labels=row,
         )
@@ -97,9 +96,7 @@ def load_wiki(database: Database) -> Wiki:
     ]
     pages = [_concept_page(row) for row in database.dicts("list_concept_pages")]
     pages += [_source_page(row) for row in database.dicts("list_source_pages")]
-    redirects = {
-        row["second_title"]: row["first_title"] for row in database.dicts("list_redirects")
-    }
+    redirects = [row["second_title"] for row in database.dicts("list_redirects")]
     return Wiki(pages, edges, citations, redirects)
 
 
@@ -150,7 +147,7 @@ def _write_all(folder: Path, files: dict[str, str]) -> Changes:
         _save_manifest(folder, {"version": 1, "files": manifest, "writing": writing})
     for name, text in sorted(files.items()):
         _write_one(folder, name, text, manifest, kept, changes)
-    for name in sorted(manifest.keys() - files.keys()):
+    for name in sorted(manifest.keys() - files.keys() - kept.keys()):
         _remove_one(folder, name, manifest[name], kept, changes)
     _save_manifest(folder, {"version": 1, "files": kept})
     return changes
@@ -180,19 +177,31 @@ def _write_one(
     if present is not None and manifest.get(name) != present:
         kept.update({name: manifest[name]} if name in manifest else {})
         if manifest.get(name) != sha:
-            _conflict(path, name, wanted, changes)
+            _conflict(folder, name, wanted, manifest, kept, changes)
         return
     _replace(path, wanted)
     kept[name] = sha
     (changes.changed if present else changes.added).append(name)
 
 
-def _conflict(path: Path, name: str, wanted: bytes, changes: Changes) -> None:
-    """Leave a person's file as it is and lay ours beside it."""
-    beside = path.with_name(path.stem + ".conflict.md")
-    if _sha_of(beside) != hashlib.sha256(wanted).hexdigest():
-        _replace(beside, wanted)
-    changes.refused.append((name, f"a person changed this file; ours is in {beside.name}"))
+def _conflict(
+    folder: Path,
+    name: str,
+    wanted: bytes,
+    manifest: dict[str, str],
+    kept: dict[str, str],
+    changes: Changes,
+) -> None:
+    """Leave a person's file as it is and lay ours beside it, unless they work on that one too."""
+    beside = name.removesuffix(".md") + ".conflict.md"
+    present = _sha_of(folder / beside)
+    if present in {None, manifest.get(beside)}:
+        _replace(folder / beside, wanted)
+        kept[beside] = hashlib.sha256(wanted).hexdigest()
+    elif beside in manifest:
+        kept[beside] = manifest[beside]
+    where = PurePosixPath(beside).name
+    changes.refused.append((name, f"a person changed this file; ours is in {where}"))
 
 
 def _remove_one(folder: Path, name: str, sha: str, kept: dict[str, str], changes: Changes) -> None:

@@ -68,7 +68,6 @@ class Edge:
     type: str
     symmetric: bool
     ordinal: int
-    confidence: float
     n_sources: int
     labels: dict[str, str]
 
@@ -81,7 +80,7 @@ class Wiki:
         pages: list[Page],
         edges: list[Edge],
         citations: dict[tuple[str, str], list[dict[str, Any]]],
-        redirects: dict[str, str],
+        redirects: list[str],
     ) -> None:
         self.pages = sorted(pages, key=lambda p: (p.folder, p.key))
         self.by_key = {(page.folder, page.key): page for page in self.pages}
@@ -98,8 +97,9 @@ class Wiki:
         """Return the text of every page by its path, the index included."""
         out = {page.path: self.render(page) for page in self.pages}
         out["index.md"] = self._index()
-        for title, to in sorted(self.redirects.items()):
-            page = self.by_key.get(("concepts", canonical_key(to)))
+        by_name = {canonical_key(n): p for p in self.pages for n in p.aliases if p.kind != "source"}
+        for title in sorted(self.redirects):
+            page = by_name.get(canonical_key(title))
             if page:
                 out.setdefault(f"concepts/{slugify(title)}.md", self._redirect(title, page))
         return out

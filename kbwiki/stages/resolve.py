@@ -5,7 +5,7 @@ An order-free function of the whole store, run as one transaction; only what dif
 
 import hashlib
 import json
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -147,12 +147,14 @@ def _find(concepts: list[NewConcept], sources: dict[str, ReadSource]) -> dict[st
     for key, source in sorted(sources.items()):
         found = Found(source)
         starts = [claim["start_at"] for claim in source.claims]
+        link_starts = [start for start, _ in source.links]
         for match in matcher.find(source.text, source.lemmas, source.starts, source.ends):
             at = bisect_right(starts, match.start) - 1
             claim = (
                 source.claims[at] if at >= 0 and match.end <= source.claims[at]["end_at"] else None
             )
-            linked = any(a < match.end and match.start < b for a, b in source.links)
+            link = bisect_left(link_starts, match.end) - 1
+            linked = link >= 0 and source.links[link][1] > match.start
             defines = claim is not None and (
                 (key, claim["start_at"], claim["end_at"], match.owner) in defined
             )
@@ -180,7 +182,8 @@ def _claim_facts(found: Found, titles: dict[str, str]) -> dict[int, list[Any]]:
             claim[name]
             for name in ("start_at", "end_at", "text", "lang", "page", "heading", "rank", "wording")
         ]
-        out[at] = [found.source.key, found.source.title, *facts, named[at]]
+        # The id too: citations hang on it, so a source that went and came back is cited anew.
+        out[at] = [found.source.id, found.source.key, found.source.title, *facts, named[at]]
     return out
 
 

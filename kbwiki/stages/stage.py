@@ -25,7 +25,6 @@ class Services:
     max_file_bytes: int = 50_000_000
     prune: bool = False
     today: str = ""
-    notice: Callable[[str], None] = lambda text: None
     memo: dict[str, Any] = field(default_factory=dict)
     """Counts that a stage keeps for its note; cleared by nobody, read by the same stage."""
     _embedder: Embedder | None = None

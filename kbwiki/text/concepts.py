@@ -159,9 +159,11 @@ def _merge(groups: dict[str, _Group], decisions: Sequence[Decision]) -> list[_Gr
     """
     claims = _claims(groups)
     names = _Names(groups, claims, decisions)
+    given_up = {d.second for d in decisions if d.same}
     for decision in sorted(decisions, key=lambda d: (d.first, d.second)):
         if decision.same and decision.first in groups and decision.second in groups:
-            groups[decision.first].decided = _title(groups[decision.first])
+            if decision.first not in given_up:
+                groups[decision.first].decided = _title(groups[decision.first])
             names.join(decision.first, decision.second)
     for short in sorted(claims):
         for long in _owners(short, claims[short], groups):

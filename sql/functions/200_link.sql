@@ -2,7 +2,8 @@
 
 create or replace function kb.found_evidence(max_named int, max_kept int) returns table (
     low_id bigint, high_id bigint, ordinal int, claim_id bigint, source_id bigint, first_id bigint,
-    first_start int, first_end int, last_start int, last_end int, n_between int, place text
+    first_start int, first_end int, last_start int, last_end int, n_between int, place text, n_evidence int,
+    n_sources int
 )
 language sql stable
 set search_path = pg_catalog
@@ -27,7 +28,9 @@ as $$
         where a.n_named <= max_named
     ),
     placed as (
-        select p.*, c.source_id, g.key || ':' || lpad(c.start_at::text, 9, '0') as place,
+        select p.*, c.source_id, (count(*) over (partition by p.low_id, p.high_id))::int as n_evidence,
+               (dense_rank() over (partition by p.low_id, p.high_id order by c.source_id)
+                + dense_rank() over (partition by p.low_id, p.high_id order by c.source_id desc) - 1)::int as n_sources, g.key || ':' || lpad(c.start_at::text, 9, '0') as place,
                row_number() over (
                    partition by p.low_id, p.high_id
                    order by p.n_between, (c.rank < 0.5), p.last_start - p.first_end, g.key collate "C", c.start_at
@@ -37,7 +40,7 @@ as $$
         join kb.source_page g on g.source_id = c.source_id
     )
     select low_id, high_id, ordinal::int, claim_id, source_id, first_id, first_start, first_end, last_start, last_end,
-           n_between, place
+           n_between, place, n_evidence, n_sources
     from placed
     where ordinal <= max_kept
 $$;
@@ -59,7 +62,7 @@ begin
                       f.first_start::text, f.first_end::text, f.last_start::text, f.last_end::text,
                       f.n_between::text),
                ' ' order by f.ordinal)) as evidence_sha,
-           count(distinct f.source_id)::int as n_sources, count(*)::int as n_evidence,
+           max(f.n_sources) as n_sources, max(f.n_evidence) as n_evidence,
            (array_agg(f.first_id order by f.ordinal))[1] as first_id
     from pg_temp.found f
     join kb.claim c on c.id = f.claim_id

@@ -54,8 +54,10 @@ create index posting_lexeme on kb.posting (lexeme) include (chunk_id, tf);
 create index posting_chunk on kb.posting (chunk_id);
 
 -- Writer: extract. What an engine read in a source; lemmas and offsets are its words for matching.
+-- A new reading has a new reading_id: rows that hung on the old one are gone, even if the words are equal.
 create table kb.extraction (
     source_id    bigint primary key references kb.source on delete cascade,
+    reading_id   bigint generated always as identity,
     fingerprint  text   not null,
     engine       text   not null,
     title        text   not null,

@@ -14,7 +14,7 @@ delete from kb.decision where same and (first = %(key)s or second = %(key)s);
 select first_title, second_title, same, decided_at from kb.decision order by first_title, second_title;
 
 -- name: list_redirects
-select d.first_title, d.second_title from kb.decision d where d.same order by d.second_title;
+select second_title from kb.decision where same order by second_title;
 
 -- name: find_concept
 select c.id, c.key, c.title, array(select a.name from kb.alias a where a.concept_id = c.id order by a.key) as names
@@ -37,7 +37,7 @@ from kb.edge e join kb.concept h on h.id = e.head_id join kb.concept t on t.id =
 order by 1, 2;
 
 -- name: find_uris
-select u.uri, u.source_id, (select count(*) from kb.source_uri o where o.source_id = u.source_id) as n_uris
+select u.uri
 from kb.source_uri u
 where u.uri = any (%(uris)s::text[])
 order by u.uri;

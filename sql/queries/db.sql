@@ -45,3 +45,18 @@ on conflict (name) do update set sha256 = excluded.sha256;
 
 -- name: count_sources
 select count(*) from kb.source;
+
+-- name: find_schemas
+select to_regnamespace('kb') is not null as store, to_regnamespace('kb_before_restore') is not null as aside;
+
+-- name: set_aside
+alter schema kb rename to kb_before_restore;
+
+-- name: bring_back
+alter schema kb_before_restore rename to kb;
+
+-- name: drop_store
+drop schema if exists kb cascade;
+
+-- name: drop_aside
+drop schema if exists kb_before_restore cascade;

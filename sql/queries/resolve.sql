@@ -2,7 +2,7 @@
 
 -- name: fingerprint_resolve
 select kb.sha('resolve', %(version)s, coalesce(string_agg(
-           kb.sha(e.fingerprint, e.title,
+           kb.sha(e.fingerprint, e.title, e.reading_id::text, e.source_id::text,
                   (select string_agg(u.uri, ' ' order by u.uri) from kb.source_uri u where u.source_id = e.source_id)),
            ' ' order by e.fingerprint), ''),
            (select coalesce(string_agg(kb.sha(d.first, d.second, d.same::text), ' ' order by d.first, d.second), '')
@@ -23,7 +23,7 @@ on conflict (name) do update set value = excluded.value;
 select (select count(*) from kb.concept) as n_concepts, (select count(*) from kb.mention) as n_mentions;
 
 -- name: list_extractions
-select e.source_id, e.fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, e.link_starts, e.link_ends,
+select e.source_id, e.fingerprint || ' ' || e.reading_id as fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, e.link_starts, e.link_ends,
        s.text, (select min(uri) from kb.source_uri u where u.source_id = s.id) as uri
 from kb.extraction e join kb.source s on s.id = e.source_id;
 

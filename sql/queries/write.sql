@@ -48,8 +48,11 @@ select m.claim_id, m.concept_id, m.start_at - cl.start_at as start_at, m.end_at 
 from kb.mention m
 join kb.claim cl on cl.id = m.claim_id
 join kb.concept c on c.id = m.concept_id
-where cl.source_id = any (%(sources)s::bigint[])
-   or m.claim_id in (select claim_id from kb.mention where concept_id = any (%(concepts)s::bigint[]));
+where m.claim_id in (
+    select claim_id from kb.mention where concept_id = any (%(concepts)s::bigint[])
+    union
+    select id from kb.claim where source_id = any (%(sources)s::bigint[])
+);
 
 -- name: save_article
 insert into kb.article (concept_id, source_id, title, lang, summary, body, engine, input_sha, written_as,

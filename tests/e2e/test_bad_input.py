@@ -183,6 +183,22 @@ def test_a_file_that_a_person_wrote_is_never_overwritten(store: Store, notes: Pa
     assert "Линейное внимание" in page.with_name("линейное-внимание.conflict.md").read_text("utf-8")
 
 
+def test_a_conflict_that_a_person_works_on_is_left_alone(store: Store, notes: Path) -> None:
+    page = store.wiki / "concepts" / "линейное-внимание.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("мои слова\n", "utf-8")
+    store.build(notes)
+    beside = page.with_name("линейное-внимание.conflict.md")
+    ours = beside.read_text("utf-8")
+    beside.write_text("слияние\n", "utf-8")
+    store.build(notes)
+    assert beside.read_text("utf-8") == "слияние\n"
+    beside.write_text(ours, "utf-8")
+    page.unlink()
+    assert store.build(notes)["export"].failures == ()
+    assert not beside.exists()
+
+
 def test_an_edited_page_outlives_its_concept(store: Store, notes: Path) -> None:
     store.build(notes)
     page = store.wiki / "concepts" / "линейное-внимание.md"

@@ -348,3 +348,43 @@ def test_citations_show_each_statement_with_its_exact_words(built: Run) -> None:
     code, out, _ = built("show", "линейное внимание", "--citations")
     assert "“Линейное внимание (linear attention) — это внимание без функции softmax.”" in out
     assert "sources/линейное-внимание" in out
+
+
+def test_settings_of_the_knowledge_base_hold_in_every_folder_below(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".kbwiki").mkdir()
+    (tmp_path / ".env").write_text("KBWIKI_LANG=ru\n", "utf-8")
+    for folder in (tmp_path, tmp_path / "papers"):
+        monkeypatch.chdir(folder)
+        rows = {str(row["name"]): row for row in _objects(run("config", "--json")[1])}
+        assert (rows["KBWIKI_LANG"]["value"], rows["KBWIKI_LANG"]["origin"]) == ("ru", ".env")
+
+
+@pytest.mark.parametrize(
+    "url", ["postgres:/me:hunter2@host/x", "postgresql://me:hunt@er2@host.invalid/x"]
+)
+def test_a_url_that_is_wrong_is_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], url: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["status", "--db", url]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("error: database: ")
+    assert not any(word in err for word in ("hunter2", "hunt@", "er2"))
+
+
+def test_an_embedder_that_is_not_installed_leaves_words_to_search(
+    built: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBWIKI_EMBEDDER", "gemini:nothing")
+    code, _, err = built("query", "fast weights", "--hits-only")
+    assert code == 0
+    assert "searching by words alone" in err
+    assert built("status")[0] == 0
+
+
+def test_slugs_are_whole_where_a_program_reads_them(built: Run) -> None:
+    code, out, _ = built("list")
+    assert code == 0
+    assert "…" not in out

@@ -85,6 +85,23 @@ def test_a_dry_run_tells_the_same_and_leaves_no_trace(built: Store) -> None:
     assert merge(built.services(), "linear attention", "Kernel attention") == dry
 
 
+def test_a_chain_of_merges_ends_in_the_concept_that_stays(built: Store) -> None:
+    before = _state(built)
+    merge(built.services(), "Kernel attention", "Titans")
+    merge(built.services(), "linear attention", "Kernel attention")
+    built.build(names=AFTER)
+    assert not {"Kernel attention", "Titans"} & _titles(built)
+    for name in ("titans", "kernel-attention"):
+        assert "[[concepts/линейное-внимание|" in built.files()[f"concepts/{name}.md"].decode()
+    unmerge(built.services(), "linear attention", "Titans")
+    built.build(names=AFTER)
+    assert "Titans" in _titles(built)
+    assert "Kernel attention" not in _titles(built)
+    unmerge(built.services(), "linear attention")
+    built.build(names=AFTER)
+    assert _state(built) == before
+
+
 def test_a_name_can_be_split_out_of_its_concept(built: Store) -> None:
     [page] = built.database.dicts("find_page", {"slug": "", "keys": ["linear attention"]})
     assert page["key"] == "линейное внимание"

@@ -111,3 +111,36 @@ def test_a_wiki_that_is_there_already_is_adopted(
     report = second.build(notes)["export"]
     assert (report.outcome.n_done, report.n_failed) == (0, 0)
     assert second.files() == first.files()
+
+
+def test_reading_anew_with_the_same_words_loses_nothing(
+    store: Store, notes: Path, expected: dict[str, bytes]
+) -> None:
+    """As when another engine had begun to read, and the first goes on."""
+    store.build(notes)
+    before = _counts(store)
+    store.database.connection.execute("update kb.extraction set fingerprint = 'another engine'")
+    store.build(notes)
+    assert _counts(store) == before
+    assert store.files() == expected
+
+
+def test_a_source_that_goes_and_comes_back_is_cited_as_before(
+    store: Store, notes: Path, expected: dict[str, bytes]
+) -> None:
+    store.build(notes)
+    before = _counts(store)
+    store.database.run("delete_uris", {"uris": ["notes/scan.md"]})
+    store.database.run("delete_sources_without_uri")
+    store.build(notes)
+    assert _counts(store) == before
+    assert store.files() == expected
+
+
+def _counts(store: Store) -> dict[str, int]:
+    tables = ("chunk", "posting", "claim", "mention", "edge", "edge_evidence", "citation")
+    return {
+        table: store.database.connection.execute(f"select count(*) from kb.{table}".encode())
+        .fetchall()[0][0]
+        for table in tables
+    }  # fmt: skip
