@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from kbwiki import __version__, config
@@ -308,6 +309,15 @@ def test_embedded_store_from_init_to_backup_and_restore(
         assert (code, "Add --force" in text) == (1, True)
         assert kbwiki("два два", "db", "restore", str(backup), "--force")[0] == 0
         assert kbwiki("два два", "extract")[0] == 0
+        target = kbwiki("два два", "db", "url")[1].strip()
+        with psycopg.connect(target) as newer:
+            newer.execute("create table kb.of_a_newer_program (id int)")
+        assert kbwiki("два два", "db", "restore", str(backup), "--force")[0] == 0
+        cut = tmp_path / "cut.dump"
+        cut.write_bytes(backup.read_bytes()[:-2000])
+        code, text = kbwiki("два два", "db", "restore", str(cut), "--force")
+        assert (code, "Traceback" in text) == (1, False)
+        assert '"sources": 1' in kbwiki("два два", "status", "--json")[1]
         assert "running" in kbwiki("one", "db", "status")[1]
         assert kbwiki("one", "db", "migrate") == (0, "the schema is up to date\n")
         assert kbwiki("one", "db", "url")[1].startswith("postgresql://")
