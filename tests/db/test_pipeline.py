@@ -11,7 +11,7 @@ import pytest
 from conftest import Quiet, Store
 
 from kbwiki import db, pipeline
-from kbwiki.errors import ConfigError, InputError, KbwikiError, ModelError
+from kbwiki.errors import BudgetError, ConfigError, InputError, KbwikiError, ModelError
 from kbwiki.pipeline import Report, run_stages
 from kbwiki.stages.stage import Outcome, Services, Stage
 
@@ -158,6 +158,29 @@ def test_a_fault_of_the_settings_ends_the_run_and_keeps_what_is_done(
     assert set(range(3)) <= set(_done(store.database)) <= set(range(N)) - {6}
     stage, n_done, n_failed = _last_run(store.database)
     assert (stage, n_done, n_failed) == ("numbers", len(_done(store.database)), 0)
+    assert _all_closed(store.database)
+
+
+def test_a_limit_on_cost_ends_the_run_when_what_is_under_way_is_saved(
+    store: Store, numbers: Make
+) -> None:
+    tried: list[int] = []
+    refused = threading.Event()
+
+    def work(services: Services, item: int) -> int:
+        tried.append(item)
+        if item == 1:
+            raise BudgetError("cost: the next call would pass the limit.")
+        if item == 2:  # by the worker that was refused, whose error is on its way
+            refused.set()
+        assert refused.wait(WAIT_S)
+        return item
+
+    with pytest.raises(BudgetError):
+        _run(store, numbers(work=work), numbers("later"))
+    assert (sorted(tried), _done(store.database)) == ([0, 1, 2], [0, 2])
+    assert _last_run(store.database) == ("numbers", 2, 0)
+    assert store.database.dicts("list_failures") == []
     assert _all_closed(store.database)
 
 
