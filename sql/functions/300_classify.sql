@@ -5,7 +5,7 @@ language sql stable
 set search_path = pg_catalog
 as $$
     select kb.sha('rules-1', string_agg(kb.sha(name, type, lang, scope, backward::text, weight::text,
-               array_to_string(head_kinds, ','), array_to_string(tail_kinds, ','), pattern), ' ' order by name))
+               array_to_string(head_kinds, ','), array_to_string(tail_kinds, ','), pattern, unless), ' ' order by name))
     from kb.edge_rule
 $$;
 
@@ -60,7 +60,8 @@ begin
         where e.lang = r.lang
           and (r.head_kinds is null or case when r.backward then e.last_kind else e.first_kind end = any (r.head_kinds))
           and (r.tail_kinds is null or case when r.backward then e.first_kind else e.last_kind end = any (r.tail_kinds))
-          and case r.scope when 'between' then e.between_text else e.before_text end ~ r.pattern;
+          and case r.scope when 'between' then e.between_text else e.before_text end ~ r.pattern
+          and (r.unless is null or e.before_text || '|' || e.between_text !~ r.unless);
     end loop;
     drop table pg_temp.evidence;
 end

@@ -202,7 +202,8 @@ create table kb.edge_type (
 );
 
 -- Seed: sql/seed/edge_rules.sql. A cue in the text between two mentions, or before the first of them.
--- backward: the edge runs from the second to the first. Kinds, where given, must be those of the ends.
+-- backward: the edge runs from the second to the first. Kinds, where given, must be those of the ends. A rule
+-- does not fire where "unless" matches the text before the first mention, a bar, and the text between.
 create table kb.edge_rule (
     name       text    primary key,
     type       text    not null references kb.edge_type,
@@ -212,7 +213,8 @@ create table kb.edge_rule (
     weight     real    not null check (weight > 0 and weight <= 1),
     head_kinds text[],
     tail_kinds text[],
-    pattern    text    not null
+    pattern    text    not null,
+    unless     text
 );
 
 -- Writer: link. One edge a pair of concepts; type and the columns after it belong to classify-edges.

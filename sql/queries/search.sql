@@ -6,7 +6,7 @@ from kb.search_chunks(%(question)s, %(vector)s, %(model)s, %(k)s) s
 join kb.chunk c on c.id = s.chunk_id
 join kb.source_page p on p.source_id = c.source_id
 cross join lateral (
-    select coalesce(string_agg(quote_literal(l.lexeme), ' | '), '''''')::tsquery as query
+    select coalesce(string_agg(quote_literal(l.lexeme), ' | '), '')::tsquery as query
     from kb.question_lexemes(%(question)s) l where l.lang = c.lang
 ) q
 order by s.score desc, p.key collate "C", c.ordinal;

@@ -94,6 +94,10 @@ values
      '\m(оценива(ется|ются|ли|ют)|протестирован\w*|провер(ен|ена|ено|ены|яли|яют|яется)|испытан\w*|измеря(ется|ют)|показал\w*|тестирова(ли|лась|лся))( \S+){0,3} (на|в|по|с помощью)( \S+){0,7}\s*$'),
     ('ru evaluates', 'evaluated_on', 'ru', 'between', true, 0.9, null, null,
      '\m(измеря(ет|ют)|проверя(ет|ют)|оценива(ет|ют)|тестиру(ет|ют))( \S+){0,3}\s*$'),
+    ('en compared on', 'evaluated_on', 'en', 'between', false, 0.8, null, null,
+     '\m(compared (with|to)|outperforms?|outperformed|surpass(es|ed)?|beats?)( \S+){1,6} (on|in)( the)?\s*$'),
+    ('ru compared on', 'evaluated_on', 'ru', 'between', false, 0.8, null, null,
+     '\m(сравнива\w+ с|сравнен\w* с|превосход(ит|ят|ил\w*)|уступа(ет|ют|ил\w*))( \S+){1,6} (на|по)\s*$'),
     -- compared with
     ('en compares', 'compares_with', 'en', 'between', false, 0.9, null, null,
      '\m(compared (with|to)|in comparison (with|to)|versus|vs\.?|outperforms?|outperformed|surpass(es|ed)?|beats?|exceeds?|matches|lags behind|(better|worse|faster|slower|cheaper|stronger|weaker|more \S+|less \S+|fewer \S+|higher|lower) than|than|unlike|in contrast to|as opposed to|as well as on|competes? with|comparable (to|with)|on par with|differs? from)( \S+){0,7}\s*$'),
@@ -101,6 +105,19 @@ values
     ('ru compares', 'compares_with', 'ru', 'between', false, 0.9, null, null,
      '\m(по сравнению с|в сравнении с|сравнива\w+ с|сравнен\w* с|в отличие от|превосход(ит|ят|ил\w*)|уступа(ет|ют|ил\w*)|обгоня(ет|ют)|чем|наравне с|сопоставим\w* с|отлича(ется|ются) от|противопоставл\w+)( \S+){0,6}\s*$'),
     ('ru unlike', 'compares_with', 'ru', 'before', false, 0.9, null, null, '\m(в отличие от|по сравнению с)\s*$');
+
+-- What "A of B is a C" says is said of A, not of B; likewise before each verb. Of "compares A with B on C" the
+-- last is what both are measured on; "addresses the growth of C" does not address C.
+update new_rule set unless =
+    case lang when 'en' then '\m(of|in|for|on|by|with|from|to|inside)( (the|a|an|its|their|each|every))?\s*\|'
+              else '\m(в|во|на|для|с|со|из|у|от|по|при|внутри)\s*\|' end
+where type in ('is_a', 'depends_on', 'addresses', 'evaluated_on', 'develops', 'based_on') and not backward
+  and scope = 'between';
+update new_rule set unless = coalesce(unless || '|', '') || case lang when 'en' then '\m(on|in)( the)?\s*$'
+                                                                  else '\m(на|по|в)\s*$' end
+where type = 'compares_with' and scope = 'between';
+update new_rule set unless = coalesce(unless || '|', '') || '\mof( (the|a|an))?\s*$'
+where name = 'en addresses';
 
 insert into kb.edge_rule select * from new_rule
 on conflict (name) do update
