@@ -86,6 +86,8 @@ def load_settings(env_file: Path | None = None, **flags: object) -> Settings:
     given: dict[str, Any] = {name: value for name, value in flags.items() if value is not None}
     try:
         return Settings(**{"_env_file": env_file, **given})
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{env_file}: it is no UTF-8 text.", "Save it as UTF-8.") from error
     except ValidationError as error:
         first = error.errors()[0]
         name = "KBWIKI_" + str(first["loc"][0]).upper().removeprefix("KBWIKI_")

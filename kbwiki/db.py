@@ -135,7 +135,7 @@ def _bound(params: Mapping[str, object] | None) -> dict[str, object] | None:
 
 def _scrub(value: object) -> object:
     if isinstance(value, str):
-        return value.replace("\x00", "")
+        return _sendable(value)
     if isinstance(value, dict):
         return Jsonb(_scrub_json(value))
     if isinstance(value, tuple | list):
@@ -143,9 +143,18 @@ def _scrub(value: object) -> object:
     return value
 
 
+def _sendable(text: str) -> str:
+    """Return text without NUL, and with bytes that were no UTF-8 shown as such."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-8", "backslashreplace").decode()
+    return text.replace("\x00", "")
+
+
 def _scrub_json(value: object) -> object:
     if isinstance(value, str):
-        return value.replace("\x00", "")
+        return _sendable(value)
     if isinstance(value, dict):
         return {k: _scrub_json(v) for k, v in value.items()}
     if isinstance(value, tuple | list):

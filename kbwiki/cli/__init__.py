@@ -20,6 +20,9 @@ class Interrupted(BaseException):
 
 def main(args: list[str] | None = None) -> int:
     """Run a command and return its exit code; ``args`` default to the process's own."""
+    if args is None and sys.getfilesystemencoding() != "utf-8":
+        # File names of pages must be the same bytes in every locale.
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", "-m", "kbwiki", *sys.argv[1:]])
     try:
         return _run(args)
     except Interrupted as stop:
@@ -63,6 +66,10 @@ def _print_error(error: KbwikiError) -> None:
     from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True)
-    console.print(Text.assemble(("error: ", "bold red"), error.message))
-    if error.hint:
-        console.print(Text.assemble(("hint: ", "bold"), error.hint))
+    # A name may hold bytes that were no UTF-8.
+    message, hint = (
+        text.encode("utf-8", "backslashreplace").decode() for text in (error.message, error.hint)
+    )
+    console.print(Text.assemble(("error: ", "bold red"), message))
+    if hint:
+        console.print(Text.assemble(("hint: ", "bold"), hint))

@@ -113,11 +113,16 @@ def psql(db: Db = None) -> None:
 def backup(file: Annotated[Path, typer.Argument(help="File to write.")], db: Db = None) -> None:
     """Write the whole store to one file."""
     place = find_place(db)
+    if file.is_dir():
+        raise InputError(f"{file}: it is a folder.", "Name a file to write.")
     new = file.with_name(file.name + ".new")
     info, environment = _connection(place)
-    _tool("pg_dump", "--format=custom", f"--file={new}", info, environment=environment)
-    new.replace(file)
-    out.print(f"{file}: {size(file.stat().st_size)}")
+    try:
+        _tool("pg_dump", "--format=custom", f"--file={new}", info, environment=environment)
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+    out.print(f"{file}: {size(file.stat().st_size)}", markup=False)
 
 
 @database_app.command()
@@ -179,7 +184,6 @@ def _tool(name: str, *args: str, environment: dict[str, str] | None = None) -> s
     )
     if done.returncode:
         lines = [line for line in done.stderr.strip().splitlines() if line]
-        raise DatabaseError(
-            f"{name}: {lines[0] if lines else 'it failed'}.", "Is the file a backup of kbwiki?"
-        )
+        hint = "Is the file a backup of kbwiki?" if name == "pg_restore" else ""
+        raise DatabaseError(f"{name}: {lines[0] if lines else 'it failed'}.", hint)
     return done.stdout

@@ -12,7 +12,7 @@ from kbwiki.cli.console import err, out, print_json, print_table, size
 from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.db import Database
-from kbwiki.errors import ConfigError, NotFoundError
+from kbwiki.errors import ModelError, NotFoundError
 from kbwiki.lint import lint
 from kbwiki.stages import link, resolve
 from kbwiki.stages.export import load_wiki
@@ -57,7 +57,7 @@ def _stale(services: Services) -> dict[str, int]:
     database = services.database
     try:
         model = services.embedder().name
-    except ConfigError:
+    except ModelError:
         model = ""
     params = {
         "engine": services.engine.name,

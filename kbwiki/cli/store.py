@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbwiki.errors import DatabaseError, NotFoundError
+from kbwiki.errors import ConfigError, DatabaseError, NotFoundError
 
 if TYPE_CHECKING:
     from kbwiki.config import Settings
@@ -27,8 +27,13 @@ class Place:
 
     @property
     def wiki(self) -> Path:
-        """The folder of the exported wiki."""
-        return Path(os.path.abspath(self.root / self.settings.wiki_dir))
+        """The folder of the exported wiki; raises ConfigError for one that holds other things."""
+        wiki = Path(os.path.abspath(self.root / self.settings.wiki_dir))
+        if wiki == self.root or wiki in self.root.parents or self.home in (wiki, *wiki.parents):
+            raise ConfigError(
+                f"KBWIKI_WIKI_DIR: {wiki} is no folder of its own.", "Name one, such as wiki."
+            )
+        return wiki
 
 
 def find_place(db: str | None = None, create: bool = False) -> Place:

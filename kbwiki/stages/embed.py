@@ -6,7 +6,7 @@ Vectors are kept by the hash of their text: one that comes back, or stands twice
 from dataclasses import dataclass
 
 from kbwiki.db import Database
-from kbwiki.errors import ModelError
+from kbwiki.errors import ConfigError, ModelError
 from kbwiki.stages.stage import BATCH, Services, Stage
 
 TEXTS_PER_ITEM = 32
@@ -49,7 +49,11 @@ def key(item: Texts) -> str:
 
 def work(services: Services, item: Texts) -> list[list[float]]:
     """Return one vector a text."""
-    return [list(map(float, v)) for v in services.embedder().embed(item.texts, "passage")]
+    try:
+        vectors = services.embedder().embed(item.texts, "passage")
+    except ConfigError as error:
+        raise ModelError(error.message, error.hint) from error
+    return [list(map(float, vector)) for vector in vectors]
 
 
 def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:

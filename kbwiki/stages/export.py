@@ -170,6 +170,9 @@ def _write_one(
     path = folder / name
     wanted = text.encode()
     sha = hashlib.sha256(wanted).hexdigest()
+    if path.is_dir():
+        changes.refused.append((name, "a folder stands where the page belongs"))
+        return
     present = _sha_of(path)
     if present == sha:
         kept[name] = sha
@@ -261,7 +264,7 @@ def _replace(path: Path, content: bytes) -> None:
 def _log(folder: Path, changes: Changes, today: str) -> None:
     """Put an entry for this run at the top of the log; what stands there stays."""
     path = folder / LOG
-    text = path.read_text("utf-8") if path.exists() else _LOG_HEAD
+    text = path.read_text("utf-8", "backslashreplace") if path.exists() else _LOG_HEAD
     lines = [f"\n## {today}\n"]
     for verb, names in (
         ("added", changes.added),
@@ -271,9 +274,8 @@ def _log(folder: Path, changes: Changes, today: str) -> None:
         pages = [name for name in names if name != "index.md"]
         if not pages:
             continue
-        shown = (
-            pages if verb == "removed" else [f"[[{name.removesuffix('.md')}]]" for name in pages]
-        )
+        # No links: a page may go later, and the log stays.
+        shown = [f"`{name.removesuffix('.md')}`" for name in pages]
         more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
         lines.append(f"- {len(pages)} {verb}: {', '.join(shown[:20])}{more}")
     head, found, rest = text.partition(_LOG_HEAD)

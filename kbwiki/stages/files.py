@@ -1,10 +1,11 @@
 """The files under the paths that a person names: what is there, what is ignored, safe reading."""
 
 import hashlib
+import json
 import os
+import re
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pathspec
@@ -14,6 +15,8 @@ from kbwiki.text.normal import clean_line
 from kbwiki.text.readers import READERS, suffix_of
 
 IGNORE_FILE = ".kbwikiignore"
+_MANIFEST = ".manifest.json"
+_ESCAPED = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,91 +31,202 @@ class FileItem:
     hint: str = ""
 
 
+@dataclass(slots=True)
+class Found:
+    """What a walk saw: every file by its uri, the folders named, and those it learnt nothing of.
+
+    A folder is blind if it could not be read, holds nothing (a disk may not be mounted there) or
+    was walked under another name: that a file is not seen in it does not say that it is gone.
+    """
+
+    files: dict[str, FileItem] = field(default_factory=dict)
+    named: set[Path] = field(default_factory=set)
+    blind: set[Path] = field(default_factory=set)
+
+
 def uri_of(path: Path, root: Path) -> str:
-    """Return a file's name in the store: from ``root`` where it lies in it, else absolute."""
+    """Return a file's name in the store: from ``root`` where it lies in it, else absolute.
+
+    Bytes that are not UTF-8 are written as ``\\xff``, a backslash twice: each path has its own uri.
+    """
     try:
         name = path.relative_to(root).as_posix()
     except ValueError:
         name = path.as_posix()
-    return os.fsencode(name).decode("utf-8", "backslashreplace").replace("\x00", "")
+    return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
-def find_files(paths: tuple[Path, ...], root: Path, wiki: Path) -> Iterator[FileItem]:
-    """Yield every readable kind of file under the paths, each once, in path order.
+def path_of(uri: str, root: Path) -> Path:
+    """Return the path that has a uri."""
+    raw = uri.encode("utf-8", "surrogateescape")
+    name = _ESCAPED.sub(lambda m: bytes.fromhex(m[1].decode()) if m[1] else b"\\", raw)
+    return root / os.fsdecode(name)
 
-    Hidden files, those that a ``.kbwikiignore`` (gitignore's syntax) names and the exported wiki
-    are left out; a symbolic link to a folder above itself ends there.
+
+def find_files(paths: tuple[Path, ...], root: Path, wiki: Path) -> Found:
+    """Return every readable kind of file under the paths, in path order.
+
+    Hidden files, those that a ``.kbwikiignore`` (gitignore's syntax) names and exported wikis are
+    left out; a folder is walked once, whatever its names. Raises InputError where a
+    ``.kbwikiignore`` cannot be read.
     """
-    seen: set[tuple[int, int]] = set()
+    walk = _Walk(root, wiki)
     for path in paths:
-        absolute = Path(os.path.abspath(path))
+        walk.name(Path(os.path.abspath(path)))
+    return walk.found
+
+
+_Spec = tuple[Path, pathspec.GitIgnoreSpec]
+
+
+class _Walk:
+    def __init__(self, root: Path, wiki: Path) -> None:
+        self.root = root
+        self.wiki = wiki
+        self.found = Found()
+        self.seen: dict[tuple[int, int], Path] = {}
+        self.wikis: dict[Path, bool] = {}
+        self.n_hits = 0
+
+    def name(self, path: Path) -> None:
+        """Add what lies under a path that a person named."""
+        self.found.named.add(path)
         try:
-            info = absolute.stat()
+            info = path.stat()
         except OSError as error:
-            yield _problem(absolute, root, f"{error.strerror or error}".lower(), "Check the path.")
-            continue
-        if not stat.S_ISDIR(info.st_mode):
-            yield _file(absolute, root, info)
-            continue
-        found = False
-        for item in _walk(
-            absolute, absolute, root, wiki, seen, _ignored(root) + _ignored(absolute)
-        ):
-            found = True
-            yield item
-        if not found:
-            known = ", ".join(READERS)
-            yield _problem(
-                absolute, root, "no file to read in this folder", f"Known kinds: {known}."
-            )
-
-
-def _ignored(folder: Path) -> list[str]:
-    try:
-        return (folder / IGNORE_FILE).read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-
-
-def _walk(
-    folder: Path, top: Path, root: Path, wiki: Path, seen: set[tuple[int, int]], ignored: list[str]
-) -> Iterator[FileItem]:
-    spec = pathspec.GitIgnoreSpec.from_lines(ignored)
-    try:
-        info = folder.stat()
-        if (info.st_dev, info.st_ino) in seen or folder == wiki:
+            self._problem(path, f"{error.strerror or error}".lower(), "Check the path.")
             return
-        seen.add((info.st_dev, info.st_ino))
-        entries = sorted(os.scandir(folder), key=lambda e: e.name)
-    except OSError as error:
-        yield _problem(folder, root, f"{error.strerror or error}".lower(), "Check its permissions.")
-        return
-    for entry in entries:
+        if self._is_exported(path):
+            self._problem(
+                path, "it is part of an exported wiki", "Name the notes, not what came of them."
+            )
+        elif stat.S_ISDIR(info.st_mode):
+            n_hits = self.n_hits
+            self._folder(path, [s for folder in self._above(path) for s in self._ignored(folder)])
+            if self.n_hits == n_hits:
+                known = ", ".join(READERS)
+                self._problem(path, "no file to read in this folder", f"Known kinds: {known}.")
+        else:
+            self._file(path, info)
+
+    def _above(self, path: Path) -> list[Path]:
+        """Return the folders from the root to above a path, outermost first."""
+        inside = [p for p in reversed(path.parents) if p.is_relative_to(self.root)]
+        return inside if path.is_relative_to(self.root) else []
+
+    def _ignored(self, folder: Path) -> list[_Spec]:
+        path = folder / IGNORE_FILE
+        where = clean_line(uri_of(path, self.root))
+        try:
+            lines = path.read_text("utf-8").splitlines()
+            return [(folder, pathspec.GitIgnoreSpec.from_lines(lines))]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            what = (error.strerror or str(error)).lower()
+            raise InputError(f"{where}: {what}.", "Nothing was read. Check its permissions.") from (
+                error
+            )
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"{where}: it is not UTF-8.", "Nothing was read. Save it as UTF-8."
+            ) from error
+        except ValueError as error:
+            raise InputError(f"{where}: {error}", "Nothing was read. Mend the pattern.") from error
+
+    def _folder(self, folder: Path, specs: list[_Spec]) -> None:
+        try:
+            info = folder.stat()
+            walked = self.seen.setdefault((info.st_dev, info.st_ino), folder)
+            if walked is not folder:
+                self.n_hits += 1
+                if walked != folder:
+                    self.found.blind.add(folder)
+                return
+            entries = sorted(os.scandir(folder), key=lambda e: e.name)
+        except OSError as error:
+            self._problem(folder, f"{error.strerror or error}".lower(), "Check its permissions.")
+            return
+        specs = specs + self._ignored(folder)
+        entries = [entry for entry in entries if not entry.name.startswith(".")]
+        if not entries:
+            self.found.blind.add(folder)
+        for entry in entries:
+            self._entry(entry, specs)
+
+    def _entry(self, entry: os.DirEntry[str], specs: list[_Spec]) -> None:
         path = Path(entry.path)
-        relative = path.relative_to(top).as_posix()
         try:
             is_folder = entry.is_dir()
         except OSError:
             is_folder = False
-        if entry.name.startswith(".") or spec.match_file(relative + ("/" if is_folder else "")):
-            continue
+        if _is_ignored(path, is_folder, specs):
+            return
+        is_readable = suffix_of(entry.name) in READERS
         if is_folder:
-            yield from _walk(path, top, root, wiki, seen, ignored)
-        elif suffix_of(entry.name) in READERS:
+            if not self._is_exported(path, linked=entry.is_symlink()):
+                self._folder(path, specs)
+        elif is_readable and not (entry.is_symlink() and self._is_exported(path)):
             try:
-                yield _file(path, root, entry.stat())
+                self._file(path, entry.stat())
             except OSError as error:
-                yield _problem(path, root, f"{error.strerror or error}".lower(), "A broken link?")
+                self._problem(path, f"{error.strerror or error}".lower(), "A broken link?")
+        elif entry.is_symlink() and not os.path.exists(path):
+            self.found.blind.add(path)
+
+    def _is_exported(self, path: Path, linked: bool = True) -> bool:
+        """Tell whether a path is or lies in a wiki; what stands above one not linked is known."""
+        real = Path(os.path.realpath(path))
+        return any(self._is_wiki(folder) for folder in (real, *(real.parents if linked else ())))
+
+    def _is_wiki(self, folder: Path) -> bool:
+        if folder not in self.wikis:
+            self.wikis[folder] = _is_same(folder, self.wiki) or _has_manifest(folder)
+        return self.wikis[folder]
+
+    def _file(self, path: Path, info: os.stat_result) -> None:
+        if not stat.S_ISREG(info.st_mode):
+            self._problem(path, "it is no regular file", "Leave it out with .kbwikiignore.")
+            return
+        self._add(FileItem(path, uri_of(path, self.root), info.st_size, info.st_mtime_ns))
+
+    def _problem(self, path: Path, problem: str, hint: str) -> None:
+        self.found.blind.add(path)
+        self._add(FileItem(path, uri_of(path, self.root), problem=problem, hint=hint))
+
+    def _add(self, item: FileItem) -> None:
+        self.n_hits += 1
+        self.found.files.setdefault(item.uri, item)
 
 
-def _file(path: Path, root: Path, info: os.stat_result) -> FileItem:
-    if not stat.S_ISREG(info.st_mode):
-        return _problem(path, root, "it is no regular file", "Leave it out with .kbwikiignore.")
-    return FileItem(path, uri_of(path, root), info.st_size, info.st_mtime_ns)
+def _is_ignored(path: Path, is_folder: bool, specs: list[_Spec]) -> bool:
+    """Tell what the innermost file of patterns that says anything of a path says."""
+    for folder, spec in reversed(specs):
+        name = path.relative_to(folder).as_posix() + ("/" if is_folder else "")
+        include = spec.check_file(name).include
+        if include is not None:
+            return include
+    return False
 
 
-def _problem(path: Path, root: Path, problem: str, hint: str) -> FileItem:
-    return FileItem(path, uri_of(path, root), problem=problem, hint=hint)
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samestat(one.stat(), other.stat())
+    except OSError:
+        return False
+
+
+def _has_manifest(folder: Path) -> bool:
+    """Tell whether a folder holds the manifest that `export` writes."""
+    try:
+        content = json.loads((folder / _MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("version"), int)
+        and isinstance(content.get("files"), dict)
+    )
 
 
 def read_file(item: FileItem, max_bytes: int) -> tuple[bytes, str]:

@@ -4,60 +4,114 @@ A file whose size and time are as recorded is not opened; one whose bytes are kn
 """
 
 import os
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from kbwiki.errors import InputError
 from kbwiki.records import Chunk, Document
-from kbwiki.stages.files import FileItem, find_files, read_file
+from kbwiki.stages.files import FileItem, Found, find_files, path_of, read_file
 from kbwiki.stages.stage import BATCH, Services, Stage
 from kbwiki.text.chunks import chunk_document
 from kbwiki.text.normal import clean_line
-from kbwiki.text.readers import read_document
+from kbwiki.text.readers import read_document, reader_kind
 from kbwiki.text.words import lang_of
 
-READER = "reader-2"
+READER = "reader-3"
 """Part of every fingerprint; a new value makes all sources stale."""
+_LOOK_UP = 4 * BATCH
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A file's hash, and its Document and chunks unless the store has these bytes already."""
+    """A file's hash, and its Document and chunks unless the store has these bytes already.
+
+    ``title`` is what the bytes say; the Document of a file that gives no title bears its name.
+    """
 
     item: FileItem
     sha256: str
     document: Document | None
     chunks: tuple[Chunk, ...] = ()
+    title: str = ""
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run over the files of its paths: what the walk saw and what is left to look at."""
+
+    root: Path
+    found: Found
+    todo: dict[str, FileItem]
+    shas: set[tuple[str, str]]
+    """The bytes that the store holds, as (sha256, reader)."""
+    kinds: dict[str, str] = field(default_factory=dict)
+
+    def is_named(self, uri: str) -> bool:
+        """Tell whether a uri lies under a folder that this run walked or should have walked."""
+        return not self.found.named.isdisjoint(path_of(uri, self.root).parents)
+
+    def is_lost(self, uri: str) -> bool:
+        """Tell whether this run's walk should have seen a uri and did not."""
+        return uri not in self.found.files and self.is_named(uri)
+
+    def is_blind(self, uri: str) -> bool:
+        """Tell whether a uri lies in a folder of which the walk learnt nothing."""
+        path = path_of(uri, self.root)
+        return not self.found.blind.isdisjoint((path, *path.parents))
+
+    def reader(self, uris: list[str]) -> str:
+        """Return how bytes with these names are to be read: as the first name that stands says."""
+        return READER + reader_kind(min((u for u in uris if not self.is_lost(u)), default=uris[0]))
+
+
+def _run(services: Services) -> _Run:
+    """Return this run, begun at the first call: the tree is walked once."""
+    run = services.memo.get("ingest")
+    if not isinstance(run, _Run):
+        found = find_files(services.paths, services.root, services.wiki)
+        rows = services.database.dicts("list_shas")
+        shas = {(row["sha256"], row["reader"]) for row in rows}
+        run = _Run(services.root, found, dict(found.files), shas)
+        services.memo["ingest"] = run
+    return run
 
 
 def pending(services: Services, skip: list[str]) -> list[FileItem]:
-    """Return the files that are new, or whose size or time changed."""
-    database = services.database
-    known = {
-        row["uri"]: (row["size"], row["mtime_ns"], row["reader"])
-        for row in database.dicts("list_uris")
-    }
-    services.memo["shas"] = {
-        row["sha256"] for row in database.dicts("list_shas", {"reader": READER})
-    }
-    skipped = set(skip)
-    out: dict[str, FileItem] = {}
-    n_found = 0
-    for item in find_files(services.paths, services.root, services.wiki):
-        n_found += 1
-        if item.uri not in skipped and known.get(item.uri) != (item.size, item.mtime_ns, READER):
-            out[item.uri] = item
-            if len(out) == BATCH:
-                break
-    services.memo["n_found"] = max(n_found, services.memo.get("n_found", 0))
-    return list(out.values())
+    """Return the files that are new, or whose size or time changed, or that are read otherwise."""
+    run = _run(services)
+    left_out = set(skip)
+    out: list[FileItem] = []
+    while len(out) < BATCH:
+        items = list(islice((i for u, i in run.todo.items() if u not in left_out), _LOOK_UP))
+        if not items:
+            break
+        params = {"uris": [item.uri for item in items]}
+        known = {row["uri"]: row for row in services.database.dicts("list_known", params)}
+        for item in items:
+            if not _is_stale(run, item, known.get(item.uri)):
+                del run.todo[item.uri]
+                run.kinds.setdefault(item.uri, "same")
+            elif len(out) < BATCH:
+                left_out.add(item.uri)
+                out.append(item)
+    return out
+
+
+def _is_stale(run: _Run, item: FileItem, row: dict[str, Any] | None) -> bool:
+    if row is None or (row["size"], row["mtime_ns"]) != (item.size, item.mtime_ns):
+        return True
+    reader = run.reader(row["uris"])
+    # Only a file of the right kind can mend what was read otherwise.
+    return bool(row["reader"] != reader and reader == READER + reader_kind(item.uri))
 
 
 def work(services: Services, item: FileItem) -> Read:
     """Return what a file holds."""
     raw, sha = read_file(item, services.max_file_bytes)
-    if sha in services.memo["shas"]:
+    if (sha, READER + reader_kind(item.uri)) in _run(services).shas:
         return Read(item, sha, None)
     try:
         document = read_document(item.uri, raw)
@@ -65,40 +119,54 @@ def work(services: Services, item: FileItem) -> Read:
         where = clean_line(item.uri)
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise InputError(message, error.hint) from error
-    if not document.title:
-        stem = PurePosixPath(item.uri).stem
-        document = replace(document, title=clean_line(stem.replace("_", " ").replace("-", " ")))
-    return Read(item, sha, document, tuple(chunk_document(document)))
+    title = clean_line(document.title)
+    stem = PurePosixPath(item.uri).stem.replace("_", " ").replace("-", " ")
+    document = replace(document, title=title or clean_line(stem))
+    return Read(item, sha, document, tuple(chunk_document(document)), title)
 
 
 def save(services: Services, item: FileItem, read: Read) -> None:
     """Store a source, its uri, its chunks and their postings; drop what no file holds any more."""
     database = services.database
+    run = _run(services)
     old = database.value("find_uri", {"uri": item.uri})
     # Else two processes that exchange the bytes of two files lock these rows crosswise, and one
     # may remove a source while the other names it.
     database.run("lock_shas", {"shas": [read.sha256, old or read.sha256]})
-    if read.document is not None:
-        source_id = database.value("save_source", _source(read, read.document))
-        database.run("delete_chunks", {"source_id": source_id})
-        text = read.document.text
-        database.run_many(
-            "save_chunk",
-            [_chunk(source_id, chunk, text[chunk.start : chunk.end]) for chunk in read.chunks],
-        )
-        database.run("save_postings", {"source_id": source_id})
+    stored = database.dicts("find_source", {"sha256": read.sha256})
+    reader = run.reader([item.uri, *(stored[0]["uris"] if stored else [])])
+    is_mine = reader == READER + reader_kind(item.uri)
+    # Laying chunks anew takes the mentions in them away, so what is read as it should be stays.
+    if not stored or (is_mine and stored[0]["reader"] != reader):
+        if read.document is None:
+            # It was stored when the run began; `pending` offers the file again, to be read.
+            run.shas.discard((read.sha256, READER + reader_kind(item.uri)))
+            return
+        _save_source(services, read, read.document)
     params = {"uri": item.uri, "sha256": read.sha256, "size": item.size, "mtime_ns": item.mtime_ns}
     database.run("save_uri", params)
-    kind = "n_new" if old is None else "n_same" if old == read.sha256 else "n_changed"
-    services.memo[kind] = services.memo.get(kind, 0) + 1
-    if kind == "n_changed":
+    run.kinds[item.uri] = "new" if old is None else "same" if old == read.sha256 else "changed"
+    if old not in {None, read.sha256}:
         database.run("delete_unnamed_source", {"sha256": old})
+
+
+def _save_source(services: Services, read: Read, document: Document) -> None:
+    database = services.database
+    source_id = database.value("save_source", _source(read, document))
+    database.run("delete_chunks", {"source_id": source_id})
+    text = document.text
+    database.run_many(
+        "save_chunk",
+        [_chunk(source_id, chunk, text[chunk.start : chunk.end]) for chunk in read.chunks],
+    )
+    database.run("save_postings", {"source_id": source_id})
+    _run(services).shas.add((read.sha256, READER + reader_kind(read.item.uri)))
 
 
 def _source(read: Read, document: Document) -> dict[str, object]:
     return {
         "sha256": read.sha256,
-        "title": clean_line(document.title),
+        "title": read.title,
         "authors": list(document.authors),
         "year": document.year,
         "dated": document.dated,
@@ -110,7 +178,7 @@ def _source(read: Read, document: Document) -> dict[str, object]:
             "pages": list(document.pages),
         },
         "notes": list(document.notes),
-        "reader": READER,
+        "reader": READER + reader_kind(read.item.uri),
     }
 
 
@@ -131,13 +199,14 @@ def finish(services: Services) -> str:
     """Let go of names that files no longer have; return how many files were new, changed, ...
 
     A file that vanished while its bytes stand under another name was moved. Any other is only
-    reported, unless the run is to prune: it may lie on a disk that is not mounted today.
+    reported, unless the run is to prune: it may lie on a disk that is not mounted today. So even
+    then it stays where the walk learnt nothing of its folder.
     """
-    memo = services.memo
-    counts = [memo.get(name, 0) for name in ("n_new", "n_changed", "n_same")]
-    n_left = max(0, memo.get("n_found", 0) - sum(counts))
-    said = [f"{counts[0]} new", f"{counts[1]} changed", f"{n_left + counts[2]} as before"]
-    moved, vanished = _lost(services)
+    run = _run(services)
+    del services.memo["ingest"]
+    counts = Counter(kind for uri, kind in run.kinds.items() if uri not in run.todo)
+    said = [f"{counts['new']} new", f"{counts['changed']} changed", f"{counts['same']} as before"]
+    moved, vanished, unsure = _lost(services, run)
     with services.database.transaction():
         services.database.run("delete_uris", {"uris": moved + vanished * services.prune})
         if services.prune:
@@ -147,37 +216,51 @@ def finish(services: Services) -> str:
     if vanished and services.prune:
         said.append(f"{len(vanished)} pruned")
     elif vanished:
-        shown = ", ".join(vanished[:3]) + (", ..." if len(vanished) > 3 else "")
-        said.append(f"{len(vanished)} vanished ({shown}): --prune removes them")
+        said.append(f"{_several(vanished, 'vanished')}: --prune removes them")
+    if unsure:
+        said.append(
+            f"{_several(unsure, 'not found')}: kept, for their folder is away, empty or closed"
+        )
     return ", ".join(said)
 
 
-def _lost(services: Services) -> tuple[list[str], list[str]]:
-    """Return the uris under this run's folders that are gone: moved ones, and all others."""
-    walked = {Path(os.path.abspath(path)) for path in services.paths}
+def _several(uris: list[str], what: str) -> str:
+    shown = ", ".join(uris[:3]) + (", ..." if len(uris) > 3 else "")
+    return f"{len(uris)} {what} ({shown})"
+
+
+def _lost(services: Services, run: _Run) -> tuple[list[str], list[str], list[str]]:
+    """Return the uris under this run's folders that were not seen there: moved ones, those that
+    are gone, and those of which the walk can tell nothing.
+    """
     names: dict[int, list[str]] = defaultdict(list)
     for row in services.database.dicts("list_source_uris"):
         names[row["source_id"]].append(row["uri"])
     moved: list[str] = []
     vanished: list[str] = []
+    unsure: list[str] = []
     for uris in names.values():
-        gone = [uri for uri in uris if not os.path.lexists(services.root / uri)]
-        mine = [uri for uri in gone if not walked.isdisjoint((services.root / uri).parents)]
-        if len(gone) < len(uris):
-            moved += mine
+        lost = [uri for uri in uris if run.is_lost(uri)]
+        if not lost:
+            continue
+        others = set(uris).difference(lost)
+        if any(u in run.found.files or os.path.lexists(path_of(u, run.root)) for u in others):
+            moved += lost
         else:
-            vanished += mine
-    return sorted(moved), sorted(vanished)
+            for uri in lost:
+                (unsure if run.is_blind(uri) else vanished).append(uri)
+    return sorted(moved), sorted(vanished), sorted(unsure)
 
 
 def gone(services: Services, items: list[str]) -> list[str]:
     """Return those that lie under the paths of this run or are no longer on the disk."""
-    walked = {Path(os.path.abspath(path)) for path in services.paths}
-    found = [(item, services.root / item) for item in items]
+    run = _run(services)
     return [
         item
-        for item, path in found
-        if not walked.isdisjoint((path, *path.parents)) or not os.path.lexists(path)
+        for item in items
+        if run.is_named(item)
+        or not os.path.lexists(path := path_of(item, services.root))
+        or path in run.found.named
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.engines import Engine
+from kbwiki.errors import ConfigError, ModelError
 
 
 @dataclass(slots=True)
@@ -30,9 +31,15 @@ class Services:
     _embedder: Embedder | None = None
 
     def embedder(self) -> Embedder:
-        """Return the embedder, loaded at the first call."""
+        """Return the embedder, loaded at the first call.
+
+        Raises ModelError: without vectors the stages after `embed` still do their work.
+        """
         if self._embedder is None:
-            self._embedder = self.make_embedder()
+            try:
+                self._embedder = self.make_embedder()
+            except ConfigError as error:
+                raise ModelError(error.message, error.hint) from error
         return self._embedder
 
 

@@ -55,6 +55,12 @@ def suffix_of(name: str) -> str:
     return "." + base.rsplit(".", 1)[1].lower() if "." in base[1:] else ""
 
 
+def reader_kind(name: str) -> str:
+    """Return the first suffix of the reader that a file name picks, or an empty string."""
+    reader = READERS.get(suffix_of(name))
+    return next((suffix for suffix, other in READERS.items() if other is reader), "")
+
+
 def decode(raw: bytes, declared: str = "") -> str:
     """Return the text of bytes: a declared charset if it decodes, UTF-8, else the likeliest of a
     few.

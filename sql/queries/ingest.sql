@@ -1,11 +1,17 @@
 -- Files into sources, chunks and postings.
 
--- name: list_uris
-select u.uri, u.size, u.mtime_ns, s.reader
-from kb.source_uri u join kb.source s on s.id = u.source_id;
+-- name: list_known
+select u.uri, u.size, u.mtime_ns, s.reader,
+       (select array_agg(o.uri) from kb.source_uri o where o.source_id = s.id) as uris
+from kb.source_uri u join kb.source s on s.id = u.source_id
+where u.uri = any (%(uris)s::text[]);
 
 -- name: list_shas
-select sha256 from kb.source where reader = %(reader)s;
+select sha256, reader from kb.source;
+
+-- name: find_source
+select s.reader, array(select o.uri from kb.source_uri o where o.source_id = s.id) as uris
+from kb.source s where s.sha256 = %(sha256)s;
 
 -- name: find_uri
 select s.sha256 from kb.source_uri u join kb.source s on s.id = u.source_id where u.uri = %(uri)s;
@@ -25,6 +31,9 @@ set title = excluded.title, authors = excluded.authors, year = excluded.year, da
 returning id;
 
 -- name: delete_chunks
+-- The mentions in them go too, so that what `resolve` knows of this source no longer holds.
+with anew as (delete from kb.setting where name = 'resolve'),
+     stale as (update kb.source_page set mentions_sha = '' where source_id = %(source_id)s)
 delete from kb.chunk where source_id = %(source_id)s;
 
 -- name: save_chunk

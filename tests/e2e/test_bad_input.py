@@ -31,7 +31,7 @@ def _failures(store: Store, *paths: Path) -> dict[str, str]:
 
 
 def _sources(store: Store) -> list[str]:
-    return sorted(Path(row["uri"]).name for row in store.database.dicts("list_uris"))
+    return sorted(Path(row["uri"]).name for row in store.database.dicts("list_source_uris"))
 
 
 def test_a_path_that_is_not_there_is_named_and_the_rest_is_read(store: Store, notes: Path) -> None:

@@ -398,3 +398,60 @@ def test_slugs_are_whole_where_a_program_reads_them(built: Run) -> None:
     code, out, _ = built("list")
     assert code == 0
     assert "…" not in out
+
+
+@pytest.mark.parametrize("question", ["what is it", "the", "как", "и", "to be or not to be"])
+def test_a_question_of_small_words_alone_is_no_error(built: Run, question: str) -> None:
+    code, _, err = built("query", question)
+    assert code in {0, 4}
+    assert "error" not in err
+
+
+def test_a_name_that_is_no_utf8_is_an_unknown_page(built: Run) -> None:
+    code, _, err = built("show", "\udcff")
+    assert code == 1
+    assert "no page has this slug" in err
+
+
+@pytest.mark.parametrize("folder", [".", "..", "/", ".kbwiki", ".kbwiki/wiki"])
+def test_a_wiki_folder_that_holds_other_things_is_refused(
+    built: Run, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("KBWIKI_WIKI_DIR", folder)
+    code, _, err = built("export")
+    assert code == 1
+    assert err.startswith("error: KBWIKI_WIKI_DIR: ")
+
+
+def test_without_vectors_the_wiki_is_still_written(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBWIKI_EMBEDDER", "gemini:nothing")
+    code, _, err = run("build", "papers")
+    assert code == 1
+    assert "embed" in err
+    assert (tmp_path / "wiki" / "index.md").exists()
+
+
+def test_a_settings_file_that_is_no_utf8_is_named(run: Run, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"\xff\xfe")
+    code, _, err = run("status")
+    assert (code, "it is no UTF-8 text" in err) == (1, True)
+
+
+def test_a_backup_into_a_folder_is_refused_and_leaves_nothing(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    code, _, err = run("db", "backup", "there")
+    assert (code, err.splitlines()[0]) == (1, "error: there: it is a folder.")
+    assert not (tmp_path / "there.new").exists()
+
+
+def test_pages_have_the_same_names_in_every_locale(built: Run, tmp_path: Path) -> None:
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    code = "import sys; from kbwiki.cli import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "export"], cwd=tmp_path, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "0 added, 0 changed, 0 removed" in done.stdout

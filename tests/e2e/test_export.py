@@ -24,7 +24,7 @@ def test_the_log_tells_each_build_that_changed_something(store: Store) -> None:
     store.build(notes)
     first = (store.wiki / "log.md").read_text("utf-8")
     assert first.startswith("# Log\n\n## 2026-01-01\n")
-    assert "[[concepts/линейное-внимание]]" in first
+    assert "`concepts/линейное-внимание`" in first
     store.build(notes)
     assert (store.wiki / "log.md").read_text("utf-8") == first
     _note(store, "b.md", "Сеть Хопфилда")

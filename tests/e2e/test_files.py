@@ -1,11 +1,17 @@
 """Files that are renamed, copied, removed: no work done twice, nothing lost unasked."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import NO_EMBED, Quiet, Store
 
 from kbwiki.pipeline import Report, run_stages, stage_named
+from kbwiki.stages import ingest
+from kbwiki.stages.files import Found, find_files, path_of, uri_of
 
 NOTE = "# {0}\n\n**{0}** — это способ хранить прошлое. В тексте {0} встречается ещё раз.\n"
 
@@ -77,3 +83,219 @@ def test_a_file_that_was_emptied_is_not_taken_for_gone(store: Store, notes: Path
     assert [item for item, _ in report.failures] == ["notes/a.md"]
     assert "vanished" not in report.outcome.note
     assert "concepts/линейное-внимание.md" in store.files()
+
+
+def test_a_folder_that_is_away_loses_nothing(store: Store, notes: Path) -> None:
+    notes.rename(store.root / "elsewhere")
+    note = _prune(store, notes)["ingest"].outcome.note
+    assert "2 not found (notes/a.md, notes/b.md): kept" in note
+    notes.mkdir()
+    assert "pruned" not in _prune(store, notes)["ingest"].outcome.note
+    assert _uris(store) == ["notes/a.md", "notes/b.md"]
+
+
+@pytest.mark.parametrize("kind", ["empty folder", "broken link"])
+def test_a_disk_below_that_is_not_mounted_loses_nothing(
+    store: Store, notes: Path, kind: str
+) -> None:
+    disk = store.root / "disk"
+    disk.mkdir()
+    (disk / "c.md").write_text(NOTE.format("Быстрая память"), "utf-8")
+    (notes / "disk").symlink_to(disk)
+    store.build(notes)
+    (disk / "c.md").unlink()
+    if kind == "broken link":
+        disk.rmdir()
+    assert "pruned" not in _prune(store, notes)["ingest"].outcome.note
+    assert "notes/disk/c.md" in _uris(store)
+
+
+def test_names_that_are_not_utf_8_are_files_like_others(store: Store, notes: Path) -> None:
+    (notes / os.fsdecode(b"a\xff.md")).write_text(NOTE.format("Быстрая память"), "utf-8")
+    (notes / "a\\xff.md").write_text(NOTE.format("Медленная память"), "utf-8")
+    store.build(notes)
+    assert {"notes/a\\xff.md", "notes/a\\\\xff.md"} < set(_uris(store))
+    note = _prune(store, notes)["ingest"].outcome.note
+    assert note == "0 new, 0 changed, 4 as before"
+
+
+@pytest.mark.parametrize(
+    "name", ["a.md", "a\\b.md", "\\x41.md", os.fsdecode(b"\xff\\\xfe.md"), "ж"]
+)
+def test_a_uri_names_one_path(tmp_path: Path, name: str) -> None:
+    uri = uri_of(tmp_path / name, tmp_path)
+    assert path_of(uri, tmp_path) == tmp_path / name
+    uri.encode()
+
+
+def test_a_file_that_is_ignored_now_is_gone(store: Store, notes: Path) -> None:
+    (notes / ".kbwikiignore").write_text("a.md\n")
+    assert "1 vanished (notes/a.md)" in store.build(notes)["ingest"].outcome.note
+    _prune(store, notes)
+    assert _uris(store) == ["notes/b.md"]
+
+
+def test_the_tree_is_walked_once(
+    store: Store, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(30):
+        (notes / f"n{number}.md").write_text(f"Заметка {number}.", "utf-8")
+    calls: list[object] = []
+
+    def counted(*args: Any) -> Found:
+        calls.append(args)
+        return find_files(*args)
+
+    monkeypatch.setattr(ingest, "find_files", counted)
+    monkeypatch.setattr(ingest, "BATCH", 4)
+    store.build(notes, names=("ingest",))
+    assert len(calls) == 1
+    assert len(_uris(store)) == 32
+
+
+def test_known_bytes_keep_their_chunks_and_mentions(store: Store, notes: Path) -> None:
+    """Two processes, or two names in one batch: the later one finds the bytes there."""
+    count = "select count(*) as n from kb.mention"
+    before = store.database.connection.execute(count).fetchone()
+    copy = notes / "copy.md"
+    copy.write_bytes((notes / "a.md").read_bytes())
+    services = store.services(notes)
+    [item] = ingest.pending(services, [])
+    ingest._run(services).shas.clear()
+    read = ingest.work(services, item)
+    assert read.document is not None
+    ingest.save(services, item, read)
+    assert store.database.connection.execute(count).fetchone() == before
+    assert "notes/copy.md" in _uris(store)
+
+
+def test_a_note_without_a_heading_bears_the_name_of_its_file(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "first_name.md").write_text("Заметка о **памяти** в моделях и о ключах.\n", "utf-8")
+    store.build(folder)
+    (folder / "first_name.md").rename(folder / "second-name.md")
+    store.build(folder)
+    assert [name for name in store.files() if name.startswith("sources/")] == [
+        "sources/second-name.md"
+    ]
+
+
+STEPS = [
+    pytest.param(["s.txt"], ["s.md"], id="renamed to Markdown"),
+    pytest.param(["s.md"], ["s.txt"], id="renamed to text"),
+    pytest.param(["s.txt"], ["a.md", "s.txt"], id="a name before it"),
+    pytest.param(["a.md", "s.txt"], ["s.txt"], id="the first name goes"),
+    pytest.param(["a.txt"], ["a.txt", "s.md"], id="a name behind it"),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), STEPS)
+def test_bytes_are_read_as_their_first_name_says(
+    make_store: Callable[[], Store], tmp_path: Path, before: list[str], after: list[str]
+) -> None:
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+
+    def lay(names: list[str]) -> None:
+        for path in folder.iterdir():
+            path.unlink()
+        for name in names:
+            text = "# Память\n\n**Быстрая память** это слой. В нём `ключ` и *замок*.\n"
+            (folder / name).write_text(text, "utf-8")
+
+    lay(before)
+    grown = make_store()
+    grown.build(folder, names=("ingest",))
+    lay(after)
+    grown.build(folder, names=("ingest",))
+    lay(before)
+    grown.build(folder)
+    lay(after)
+    grown.build(folder)
+    fresh = make_store()
+    fresh.build(folder)
+    assert grown.files() == fresh.files()
+    assert _mentions(grown) == _mentions(fresh)
+    assert grown.build(folder)["extract"].outcome.n_done == 0
+
+
+def _mentions(store: Store) -> int:
+    return int(store.database.dicts("count_concepts")[0]["n_mentions"])
+
+
+def test_going_back_and_forth_between_reads_loses_no_mention(store: Store, tmp_path: Path) -> None:
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    text = "# Память\n\n**Быстрая память** — это слой. Быстрая память хранит ключи.\n"
+    (folder / "s.md").write_text(text, "utf-8")
+    store.build(folder)
+    before = _mentions(store)
+    for old, new in (("s.md", "s.txt"), ("s.txt", "s.md")):
+        (folder / old).rename(folder / new)
+        store.build(folder, names=("ingest",))
+    store.build(folder)
+    assert _mentions(store) == before > 0
+
+
+def test_patterns_are_matched_from_the_folder_that_holds_them(store: Store, notes: Path) -> None:
+    (store.root / ".kbwikiignore").write_text("/notes/private/\n/a.md\n/draft.md\n")
+    for name in ("private/key.md", "sub/secret.md", "sub/keep.md", "draft.md"):
+        (notes / name).parent.mkdir(exist_ok=True)
+        (notes / name).write_text(NOTE.format(name), "utf-8")
+    (notes / ".kbwikiignore").write_text("sub/*\n")
+    (notes / "sub" / ".kbwikiignore").write_text("!keep.md\n")
+    store.build(notes)
+    expected = ["notes/a.md", "notes/b.md", "notes/draft.md", "notes/sub/keep.md"]
+    assert _uris(store) == expected
+    store.build(notes / "sub")
+    assert _uris(store) == expected
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xfe\n", None], ids=["no UTF-8", "unreadable"])
+def test_patterns_that_cannot_be_read_stop_the_reading(
+    store: Store, notes: Path, raw: bytes | None
+) -> None:
+    (notes / "secret.md").write_text(NOTE.format("Тайна"), "utf-8")
+    if raw is None:
+        (notes / ".kbwikiignore").mkdir()
+    else:
+        (notes / ".kbwikiignore").write_bytes(raw)
+    [(_, reason)] = store.build(notes)["ingest"].failures
+    assert reason.startswith("notes/.kbwikiignore: ")
+    assert "notes/secret.md" not in _uris(store)
+
+
+def test_a_wiki_is_never_its_own_source(store: Store, notes: Path) -> None:
+    old = notes / "old wiki"
+    shutil.copytree(store.wiki, old)
+    (notes / "link").symlink_to(store.wiki)
+    (notes / "inner").symlink_to(store.wiki / "concepts")
+    page = next((store.wiki / "concepts").glob("*.md"))
+    (notes / "page.md").symlink_to(page)
+    report = store.build(notes)["ingest"]
+    assert report.failures == ()
+    assert _uris(store) == ["notes/a.md", "notes/b.md"]
+    for path in (store.wiki, store.wiki / "concepts", page, old / "concepts", notes / "link"):
+        [(_, reason)] = store.build(path)["ingest"].failures
+        assert "it is part of an exported wiki" in reason
+
+
+def test_overlapping_paths_are_no_fault(store: Store, notes: Path) -> None:
+    (notes / "sub").mkdir()
+    (notes / "sub" / "c.md").write_text(NOTE.format("Быстрая память"), "utf-8")
+    (notes / "a.md").unlink()
+    (notes / "b.md").unlink()
+    for paths in (
+        (notes, notes),
+        (notes / "sub", notes),
+        (notes, notes / "sub", notes / "sub/c.md"),
+    ):
+        assert store.build(*paths)["ingest"].failures == ()
+
+
+def test_a_problem_is_not_counted_as_before(store: Store, notes: Path) -> None:
+    (notes / "empty.md").write_text("")
+    report = store.build(notes, store.root / "missing")["ingest"]
+    assert report.n_failed == 2
+    assert report.outcome.note == "0 new, 0 changed, 2 as before"
