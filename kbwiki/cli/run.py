@@ -53,7 +53,7 @@ def run_stages(
                     spent = ledger.spent() if ledger else "no model was asked"
                     out.print(f"engine {services.engine.name}: {spent}")
     if "export" in names and not as_json:
-        out.print(f"wiki: {place.wiki}")
+        out.print(f"wiki: {place.wiki}", markup=False)
     if screen.n_failed:
         if not as_json:
             err.print(f"{screen.n_failed} failed; the rest is done. The next run tries them again.")

@@ -48,7 +48,8 @@ def show_status(db: str | None, as_json: bool) -> None:
     ]
     print_table(["store", ""], rows)
     for row in failures:
-        what = f"{row['stage']}: {row['item']}: {row['reason']} (tried {row['n_tries']} times)"
+        reason = row["reason"].removeprefix(f"{row['item']}: ")
+        what = f"{row['stage']}: {row['item']}: {reason} (tried {row['n_tries']} times)"
         err.print(f"[red]failed[/red] {escape(what)}")
 
 

@@ -5,6 +5,7 @@ target by key, ``[[c:KEY|words]]`` for a concept and ``[[s:KEY|words]]`` for a s
 knows where their pages are.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
@@ -17,6 +18,7 @@ MAX_PER_SOURCE = 5
 MAX_STATEMENTS = 20
 MAX_PER_SECTION = 4
 MIN_RANK = 0.5
+_DENIES = re.compile(r"\b(?:not|never|no longer|не|нельзя)\b", re.IGNORECASE)
 SAME_SHARE = 0.7
 """Two sentences that share more of their words than this say the same."""
 
@@ -106,6 +108,7 @@ def _lead(brief: Brief, usable: list[Statement]) -> Statement | None:
 
     def rank(s: Statement) -> tuple[object, ...]:
         return (
+            bool(_DENIES.search(s.text[:80])),
             not s.defines,
             s.lang != brief.lang,
             s.source_key != brief.main_source_key,

@@ -20,6 +20,11 @@ from kbwiki.text.normal import clean_line, clean_text
 _LIGATURES = str.maketrans(
     {"ﬁ": "fi", "ﬂ": "fl", "ﬀ": "ff", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "\x02": "-", "\ufffe": "-"}
 )
+_NO_TITLE = re.compile(
+    r"untitled\S*|без имени\S*|microsoft (?:word|powerpoint|excel)\b.*"
+    r"|.*\.(?:docx?|tex|dvi|indd|qxd|pptx?)",
+    re.IGNORECASE,
+)
 _SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
 
 
@@ -78,7 +83,7 @@ def _read(pdf: Any) -> Document:
     author = clean_line(meta.get("Author", ""))
     return Document(
         text=text,
-        title=clean_line(meta.get("Title", "")) or first,
+        title=_title(meta.get("Title", "")) or first,
         authors=tuple(a for a in re.split(r"\s*[;,]\s*|\s+and\s+", author) if a),
         year=dated.year if dated else None,
         dated=dated,
@@ -215,3 +220,9 @@ def _pdf_date(value: str) -> date | None:
         return date(*map(int, found.groups())) if found else None
     except ValueError:
         return None
+
+
+def _title(value: str) -> str:
+    """Return the title of a file's metadata; empty where a program put its own words there."""
+    title = clean_line(value)
+    return "" if _NO_TITLE.fullmatch(title) else title
