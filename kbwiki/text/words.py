@@ -38,6 +38,7 @@ MAX_SENTENCE = 2_000
 """Characters; what is longer is no sentence, but a table or data read as text."""
 _MAX_WORD = 60
 _WINDOW = 10_000
+_WIDE_SPACE = re.compile(r"[^\S\x00-\x7f]")
 _LIKELY_END = re.compile(r"[.!?…]\s+(?=[A-ZА-ЯЁ])")
 
 
@@ -110,7 +111,8 @@ def _english_sentences(text: str) -> Iterator[tuple[int, int]]:
     import sentencex
 
     at = 0
-    for piece in sentencex.segment("en", text):
+    # The segmenter steps one byte over the white space after an initial, into a wider character.
+    for piece in sentencex.segment("en", _WIDE_SPACE.sub(" ", text)):
         start = at + len(piece) - len(piece.lstrip())
         end = at + len(piece.rstrip())
         at += len(piece)

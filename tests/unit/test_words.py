@@ -1,5 +1,6 @@
 """Sentences, tokens, lemmas and tags of both languages."""
 
+import random
 from itertools import pairwise
 from pathlib import Path
 
@@ -148,3 +149,18 @@ def test_tags_are_those_of_the_model_s_own_search() -> None:
 
 def test_no_words_have_no_tags() -> None:
     assert tag_english([]) == []
+
+
+@pytest.mark.parametrize("space", ["\u2009", "\u3000", "\u2028", "\u205f", "\u1680"])
+def test_a_wide_space_after_an_initial_is_a_space(space: str) -> None:
+    text = f"The loss is linear in B{space}. The rest is a text."
+    spans = sentences(text, "en")
+    assert [text[a:b] for a, b in spans][-1].endswith("The rest is a text.")
+
+
+def test_no_mix_of_letters_marks_and_spaces_stops_the_segmenter() -> None:
+    signs = "AbB .?!\n\"')(]1é—\u2009\u3000\u2028\u00a0\u0301中😀…。؟"
+    chance = random.Random(1)
+    for _ in range(2_000):
+        text = "".join(chance.choices(signs, k=chance.randint(1, 40)))
+        assert all(text[a:b].strip() for a, b in sentences(text, "en"))
