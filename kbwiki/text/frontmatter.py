@@ -68,7 +68,7 @@ def _fields(content: str) -> tuple[dict[str, object], tuple[str, ...]]:
     try:
         # The base loader makes strings only: no impossible date can stop it.
         meta = yaml.load(content, yaml.BaseLoader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         meta = {m.group(1): m.group(2).strip(" \"'") for m in _LINE.finditer(content)}
         notes = (
             f"front matter is not valid YAML ({str(error).splitlines()[0]}); read line by line",

@@ -26,7 +26,9 @@ _REFERENCES = re.compile(
 )
 _WIKILINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\]")
 _MEDIA = re.compile(r"\.(?:png|jpe?g|gif|svg|webp|pdf|mp[34]|canvas)$", re.IGNORECASE)
-_UNSEEN = re.compile(r"<!--.*?-->|<(script|style)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_UNSEEN = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE
+)
 _TAGS = re.compile(r"<[^>]*>")
 _CALLOUT = re.compile(r"\[![\w-]+\][+-]?\s*")
 _NO_HEADING = 7
@@ -155,10 +157,16 @@ def _block(token: Token, inside: tuple[BlockKind, int], builder: Builder) -> Non
         case "math_block" | "math_block_label":
             _verbatim(builder, "math", f"$${token.content.strip()}$$")
         case "html_block":
-            html = _TAGS.sub(" ", _UNSEEN.sub(" ", token.content))
+            html = _without_tags(_UNSEEN.sub(" ", token.content))
             _verbatim(builder, "paragraph", clean_line(unescape(html)))
         case _:
             pass
+
+
+def _without_tags(html: str) -> str:
+    """Return the words of HTML; past its last ``>`` no tag can end, so none is looked for."""
+    end = html.rfind(">") + 1
+    return _TAGS.sub(" ", html[:end]) + html[end:]
 
 
 def _parts(children: list[Token], kind: BlockKind) -> list[list[Token]]:

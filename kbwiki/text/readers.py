@@ -68,7 +68,7 @@ def decode(raw: bytes, declared: str = "") -> str:
     for encoding in filter(None, (_marked(raw), declared, "utf-8")):
         try:
             return raw.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
+        except (UnicodeError, LookupError):
             continue
     from charset_normalizer import from_bytes
 

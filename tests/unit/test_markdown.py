@@ -1,5 +1,6 @@
 """Markdown: what becomes text, blocks and marks, and what front matter may look like."""
 
+import time
 from datetime import date
 
 import pytest
@@ -150,3 +151,22 @@ def test_a_yaml_bomb_is_harmless() -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     document = read_markdown("\n".join(["---", *lines, "title: *a11", "author: *a11", "---", "x"]))
     assert document.title == ""
+
+
+def test_deep_front_matter_is_noted() -> None:
+    document = read_markdown(f"---\nauthor: Ann Lee\ntitle: {'[' * 3000}\n---\nText.")
+    assert document.authors == ("Ann Lee",)
+    assert document.text == "Text."
+    assert "not valid YAML" in document.notes[0]
+
+
+@pytest.mark.parametrize("unit", ["<!-- ", "<", "<a ", "<script "])
+def test_html_that_is_never_closed_takes_linear_time(unit: str) -> None:
+    began = time.process_time()
+    read_markdown("<div>\n" + unit * (400_000 // len(unit)))
+    assert time.process_time() - began < 5
+
+
+def test_an_html_comment_without_an_end_hides_the_rest() -> None:
+    assert read_markdown("<div>\nseen\n<!-- a <b> c").text == "seen"
+    assert read_markdown("<div>\na < b").text == "a < b"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kbwiki.errors import InputError
-from kbwiki.text.readers import read_document
+from kbwiki.text.readers import read_document, reader_kind
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 RUSSIAN = "Это обычный русский текст о памяти моделей, в котором достаточно слов для распознавания."
@@ -103,3 +103,16 @@ def test_the_demo_page_is_clean() -> None:
     assert document.title == "Retrieval-augmented generation"
     assert document.blocks[-1].kind == "references"
     assert "<" not in document.text
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "hex", "no-such-thing"])
+def test_a_charset_that_cannot_decode_is_passed_over(charset: str) -> None:
+    page = PAGE.replace("windows-1251", charset)
+    assert read_document("a.html", page.encode()).title == "Волны"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("a.markdown", ".md"), ("A.HTM", ".html"), ("x/b.pdf", ".pdf"), ("c", "")]
+)
+def test_names_that_one_reader_reads_are_of_one_kind(name: str, kind: str) -> None:
+    assert reader_kind(name) == kind
