@@ -38,6 +38,8 @@ from kbwiki.text.words import (
 
 _PROSE = {"paragraph", "item", "quote"}
 _MAX_NAME_WORDS = 6
+_MAX_NAME = 100
+"""Characters; what is longer is no name, and too long for a key of the store's indices."""
 _TITLE_WEIGHT = 1000
 """A source that a concept heads says how it is spelt."""
 _JOINED = re.compile(
@@ -125,7 +127,8 @@ def _sign(
     name = re.sub(r"^(?:the|a|an)\s+", "", name, flags=re.IGNORECASE)
     words = WORD.findall(name)
     if (
-        _JOINED.search(name)
+        not _fits(name)
+        or _JOINED.search(name)
         or not 1 <= len(words) <= _MAX_NAME_WORDS
         or "$" in name
         or len(name) < 2
@@ -141,6 +144,11 @@ def _sign(
         draft.kinds[kind] += 1
 
 
+def _fits(name: str) -> bool:
+    """Tell whether a name and its key are short enough for one."""
+    return len(name) <= _MAX_NAME and len(lemma_key(name)) <= _MAX_NAME
+
+
 def _read_block(reading: _Reading, block: Block) -> None:
     body = reading.text[block.start : block.end]
     lang = lang_of(body)
@@ -150,7 +158,11 @@ def _read_block(reading: _Reading, block: Block) -> None:
 
 def _read_sentence(reading: _Reading, start: int, end: int, lang: Lang) -> None:
     text, drafts = reading.text, reading.drafts
-    found = [t for t in terms(text[start:end], start, lang) if not reading.is_code(t)]
+    found = [
+        t
+        for t in terms(text[start:end], start, lang)
+        if len(t.name) <= _MAX_NAME and len(t.key) <= _MAX_NAME and not reading.is_code(t)
+    ]
     for term in found:
         draft = drafts[term.key]
         draft.signals["nested" if term.nested else "name" if term.proper else "noun"] += 1
@@ -189,6 +201,8 @@ def _title_words(reading: _Reading) -> None:
 
 
 def _add_alias(drafts: dict[str, _Draft], name: str, alias: Alias) -> None:
+    if not _fits(name) or not _fits(alias.name):
+        return
     draft = drafts[lemma_key(name)]
     draft.names[name, lang_of(name)] += 1
     draft.signals[alias.kind] += 1

@@ -15,12 +15,13 @@ from kbwiki.records import Chunk, Document
 from kbwiki.stages.files import FileItem, Found, find_files, path_of, read_file
 from kbwiki.stages.stage import BATCH, Services, Stage
 from kbwiki.text.chunks import chunk_document
-from kbwiki.text.normal import clean_line
+from kbwiki.text.normal import clean_line, shorten
 from kbwiki.text.readers import read_document, reader_kind
 from kbwiki.text.words import lang_of
 
 READER = "reader-3"
 """Part of every fingerprint; a new value makes all sources stale."""
+_MAX_TITLE = 300
 _LOOK_UP = 4 * BATCH
 
 
@@ -119,7 +120,7 @@ def work(services: Services, item: FileItem) -> Read:
         where = clean_line(item.uri)
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise InputError(message, error.hint) from error
-    title = clean_line(document.title)
+    title = shorten(clean_line(document.title), _MAX_TITLE)
     stem = PurePosixPath(item.uri).stem.replace("_", " ").replace("-", " ")
     document = replace(document, title=title or clean_line(stem))
     return Read(item, sha, document, tuple(chunk_document(document)), title)

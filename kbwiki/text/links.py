@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable
 from typing import Literal
 
-from kbwiki.text.normal import escape_markdown
+from kbwiki.text.normal import escape_markdown, split_formulas
 
 Target = Literal["c", "s"]
 
 _LINK = re.compile(r"\[\[([cs]):([^|\]]*)\|([^\]|]*)\]\]")
-_UNSAFE = re.compile(r"[\[\]|*_`<>$~^\\]")
+_UNSAFE = re.compile(r"[\[\]|*_`<>$~^\\]|%%")
+_MARKS = re.compile(r"\[\^\d+\]|\*\*")
+_UNESCAPED = re.compile(r"\\([\\`*_\[\]<>|~^$&#=.)+%-])")
 _CODES = {"%": "%25", "|": "%7C", "[": "%5B", "]": "%5D"}
 
 
@@ -43,8 +45,9 @@ def links_in(text: str) -> list[tuple[str, str]]:
 def plain_text(body: str) -> str:
     """Return a body's words without links, footnote marks and bold."""
     words = _LINK.sub(lambda m: m.group(3), body)
-    words = re.sub(r"\[\^\d+\]", "", words).replace("**", "")
-    return re.sub(r"\\([\\`*_\[\]<>|~^$&#=.)+-])", r"\1", words)
+    parts = split_formulas(words)
+    parts[::2] = [_UNESCAPED.sub(r"\1", _MARKS.sub("", part)) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _decoded(key: str) -> str:

@@ -34,6 +34,14 @@ def clean_line(text: str) -> str:
     return _SPACES.sub(" ", clean_text(text)).strip()
 
 
+def shorten(line: str, limit: int) -> str:
+    """Return a line cut at a space to at most ``limit`` characters."""
+    if len(line) <= limit:
+        return line
+    head, space, _ = line[: limit + 1].rpartition(" ")
+    return head if space else line[:limit]
+
+
 def canonical_key(name: str) -> str:
     """Return the form under which two spellings of one name are equal.
 
@@ -92,14 +100,34 @@ def capitalise(name: str) -> str:
 
 
 _MATH = re.compile(r"(\$\$[^$]+\$\$|(?<![\\$])\$(?=[^\s$])[^$\n]*?(?<=[^\s\\$])\$(?![\d$]))")
-_SPECIAL = re.compile(r"([\\`*_\[\]<>|~^$]|&(?=#?\w+;))")
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|~^$]|&(?=#?\w+;)|%(?=%)|(?<=%)%)")
+_MATH_LESS = re.compile(r"(?<!\\)((?:\\\\)*)\\?<(\s*)(?=(\$)?)")
+_MATH_PAIR = re.compile(r"\[(?=[\[^])|\](?=\])|%(?=%)")
 _LINE_START = re.compile(r"^(\s*)(\d{1,9}(?=[.)](?:\s|$)))?((?(2)[.)]|(?:[#+=-])))")
+
+
+def split_formulas(text: str) -> list[str]:
+    """Return the parts of a text: words and formulas between dollars by turns, words first."""
+    return _MATH.split(text)
+
+
+def _safe_formula(formula: str) -> str:
+    """Return a formula that is set alike and is no markup where formulas are not known."""
+
+    def less(match: re.Match[str]) -> str:
+        # A formula ends in no space, and TeX takes letters that follow for more of the name.
+        return f"{match[1]}\\lt{'{}' if match[3] else ' '}"
+
+    return _MATH_PAIR.sub(r"\g<0> ", _MATH_LESS.sub(less, formula))
 
 
 def escape_markdown(text: str) -> str:
     """Return plain text as Markdown that shows it unchanged; formulas between dollars stay
-    formulas.
+    formulas, but hold no sign of HTML, links, footnotes or comments.
     """
-    parts = _MATH.split(text)
-    plain = [_SPECIAL.sub(r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(parts)]
+    parts = split_formulas(text)
+    plain = [
+        _SPECIAL.sub(r"\\\1", part) if i % 2 == 0 else _safe_formula(part)
+        for i, part in enumerate(parts)
+    ]
     return _LINE_START.sub(r"\1\2\\\3", "".join(plain), count=1)

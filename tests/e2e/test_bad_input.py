@@ -1,6 +1,7 @@
 """Bad input: a clear line each, the rest goes on, nothing half-written."""
 
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -282,3 +283,28 @@ def _kbwiki(
         cwd=folder, env=environment, capture_output=True, text=True, check=False,
         preexec_fn=restrict,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("# {words}\n\nТекст о **памяти** и о словах.\n", id="title"),
+        pytest.param("---\ntitle: {words}\n---\nТекст о **памяти**.\n", id="front matter"),
+        pytest.param(
+            "# A\n\nТекст о **{letters}** и о памяти. The {letters} is a layer.\n", id="bold"
+        ),
+        pytest.param(
+            "# A\n\n## {letters}\n\nSee [[{letters}]] (XYZ) and [[{letters}|память]].\n", id="link"
+        ),
+    ],
+)
+def test_names_without_measure_stop_no_build(store: Store, notes: Path, text: str) -> None:
+    chance = random.Random(1)
+    words = " ".join("".join(chance.choices("abcdefghij", k=9)) for _ in range(600))
+    letters = "".join(chance.choices("abcdefghij", k=6_000))
+    (notes / "long.md").write_text(text.format(words=words, letters=letters), "utf-8")
+    reports = store.build(notes)
+    assert {name: r.failures for name, r in reports.items() if r.failures} == {}
+    titles = [row["title"] for row in store.database.dicts("list_sources")]
+    assert all(len(title) <= 300 for title in titles)
+    assert len([name for name in store.files() if name.startswith("sources/")]) == 2

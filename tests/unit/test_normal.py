@@ -4,7 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 
-from kbwiki.text.links import plain_text
+from kbwiki.text.links import plain_text, replace_links
 from kbwiki.text.normal import (
     MAX_SLUG_BYTES,
     assign_slugs,
@@ -12,6 +12,7 @@ from kbwiki.text.normal import (
     clean_line,
     clean_text,
     escape_markdown,
+    shorten,
     slugify,
 )
 
@@ -136,7 +137,19 @@ def test_escaped_text_is_shown_unchanged(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a * b", "1. x", "costs $5", "[x] | y", "&amp;", "# h", "C#", "a_b"]
+    "text",
+    [
+        "a * b",
+        "1. x",
+        "a %% b",
+        r"**$\{a**b\}_1$ x",
+        "costs $5",
+        "[x] | y",
+        "&amp;",
+        "# h",
+        "C#",
+        "a_b",
+    ],
 )
 def test_plain_text_undoes_the_escapes(text: str) -> None:
     assert plain_text(escape_markdown(text)) == text
@@ -144,3 +157,37 @@ def test_plain_text_undoes_the_escapes(text: str) -> None:
 
 def test_a_line_has_no_breaks_and_single_spaces() -> None:
     assert clean_line("  a\n\n b\t c ") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        pytest.param("$<img src=x>$", r"$\lt img src=x>$", id="no tag"),
+        pytest.param("$[[c:b|evil]]$", "$[ [c:b|evil] ]$", id="no link"),
+        pytest.param("$[[[x]]]$", "$[ [ [x] ] ]$", id="no link in three brackets"),
+        pytest.param("$x[^1]$", "$x[ ^1]$", id="no footnote"),
+        pytest.param("$5 %% x$", "$5 % % x$", id="no comment"),
+        pytest.param("$a < b$", r"$a \lt b$", id="less"),
+        pytest.param("$1$ $$a<$$", r"$1$ $$a\lt{}$$", id="less at the end"),
+        pytest.param(r"$a \\<b$", r"$a \\\lt b$", id="less after a line break"),
+    ],
+)
+def test_a_formula_stays_a_formula_and_is_no_markup(text: str, safe: str) -> None:
+    assert escape_markdown(text) == safe
+    assert shown(safe).startswith("$")
+    assert replace_links(safe, lambda *_: "evil") == safe
+    assert plain_text(safe) == safe
+
+
+def test_no_comment_of_obsidian_begins() -> None:
+    assert "%%" not in escape_markdown("a %%b%% c %%% d")
+    assert shown(escape_markdown("a %%b%% c %%% d")) == "a %%b%% c %%% d"
+    assert escape_markdown("5% of 100 %") == "5% of 100 %"
+
+
+@pytest.mark.parametrize(
+    ("line", "limit", "short"),
+    [("one two", 7, "one two"), ("one two three", 9, "one two"), ("x" * 9, 4, "xxxx")],
+)
+def test_a_line_is_cut_at_a_word(line: str, limit: int, short: str) -> None:
+    assert shorten(line, limit) == short
