@@ -32,5 +32,5 @@ def test_plain_text_has_no_links_footnotes_or_bold() -> None:
 
 def test_plain_text_leaves_formulas_as_they_are() -> None:
     links = link("c", "x$y", "b"), link("c", "z$", "c")
-    body = r"**A** is $\{a**b\}$ \* %s $\|w\|_1$ and %s[^1]" % links
+    body = r"**A** is $\{{a**b\}}$ \* {} $\|w\|_1$ and {}[^1]".format(*links)
     assert plain_text(body) == r"A is $\{a**b\}$ * b $\|w\|_1$ and c"
