@@ -106,14 +106,17 @@ def _one(url: str, sql: str) -> Any:
 
 
 def _content(url: str) -> dict[str, Any]:
-    """Return the rows of each table but those that tell how the work went, and what pages say."""
+    """Return the rows of each table but those that tell how the work went, and what pages say.
+
+    Left out are ids, and hashes over them: they follow the order in which files were read.
+    """
     sql = "select relname from pg_class where relnamespace = 'kb'::regnamespace and relkind = 'r'"
     tables = {row[0] for row in _all(url, sql)} - {"run", "attempt", "lease", "call"}
     counts = {name: _one(url, f"select count(*) from kb.{name}") for name in tables}
     queries = {
         "extractions": "select fingerprint, engine, title, summary from kb.extraction",
-        "concepts": "select key, slug, input_sha, n_mentions from kb.concept",
-        "articles": "select title, body, engine, input_sha from kb.article",
+        "concepts": "select key, slug, definition, n_mentions from kb.concept",
+        "articles": "select title, lang, summary, body, engine from kb.article",
         "replies": "select key, model, reply from kb.cache",
     }
     return {**counts, **{name: sorted(_all(url, query)) for name, query in queries.items()}}
