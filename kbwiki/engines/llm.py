@@ -108,7 +108,7 @@ class LlmEngine:
         self._add_relations(document, parts, candidates, claims)
         title = document.title or next((p.reply.title for p in parts if p.reply.title), "")
         return Extraction(
-            title=clean_line(title),
+            title=clean_line(title)[:300],
             lang=lang_of(document.text),
             summary=clean_line(parts[0].reply.summary) if parts else "",
             candidates=tuple(candidates[key] for key in sorted(candidates)),

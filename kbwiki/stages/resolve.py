@@ -16,9 +16,10 @@ from kbwiki.records import Alias, Candidate
 from kbwiki.stages.stage import Outcome, Services, Stage
 from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
-from kbwiki.text.normal import assign_slugs, canonical_key, clean_line
+from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
 
 VERSION = "resolve-2"
+MAX_URI = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def _load_sources(services: Services) -> dict[str, ReadSource]:
     for row in database.dicts("list_extractions"):
         stem = PurePosixPath(row["uri"]).stem
         title = clean_line(row["title"]) or clean_line(stem) or row["uri"]
-        key = f"{canonical_key(title)}|{row['uri']}"
+        key = f"{canonical_key(title)}|{_short(row['uri'])}"
         out[key] = ReadSource(
             id=row["source_id"],
             key=key,
@@ -99,6 +100,11 @@ def _load_sources(services: Services) -> dict[str, ReadSource]:
             chunks=chunks[row["source_id"]],
         )
     return out
+
+
+def _short(uri: str) -> str:
+    """Return a uri, or where it is too long for an index, its end and a hash of the whole."""
+    return uri if len(uri) <= MAX_URI else f"{short_hash(uri)}{uri[-MAX_URI:]}"
 
 
 def _load_candidates(

@@ -23,3 +23,12 @@ as $$
     select t.lexeme, least(cardinality(t.positions), 32767)::smallint
     from unnest(to_tsvector(kb.text_config(lang), body)) t
 $$;
+
+-- A source without a title of its own bears the name of its first file.
+create or replace function kb.shown_title(title text, uri text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case when title <> '' then title
+                else btrim(regexp_replace(regexp_replace(uri, '^.*/|[.][^./]*$', '', 'g'), '[-_\s]+', ' ', 'g')) end
+$$;

@@ -1,15 +1,11 @@
 -- What an engine read in each source.
 
 -- name: list_unread
--- A source without a title of its own bears the name of its first file.
 select s.id, s.sha256, u.uri, t.title, s.authors, s.year, s.dated, s.text, s.structure,
        kb.sha('extract', s.sha256, s.reader, t.title, %(engine)s) as fingerprint
 from kb.source s
-join lateral (select min(uri) as uri from kb.source_uri where source_id = s.id) u on true
-join lateral (
-    select case when s.title <> '' then s.title
-           else btrim(regexp_replace(regexp_replace(u.uri, '^.*/|[.][^./]*$', '', 'g'), '[-_\s]+', ' ', 'g'))
-           end as title) t on true
+join lateral (select min(uri collate "C") as uri from kb.source_uri where source_id = s.id) u on true
+join lateral (select kb.shown_title(s.title, u.uri) as title) t on true
 left join kb.extraction e on e.source_id = s.id
 where e.fingerprint is distinct from kb.sha('extract', s.sha256, s.reader, t.title, %(engine)s)
   and not (u.uri = any (%(skip)s::text[]))

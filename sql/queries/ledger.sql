@@ -43,9 +43,9 @@ select task, avg(input_tokens)::float8 as input_tokens,
 from kb.call where status = 'ok' group by task;
 
 -- name: list_read
-select s.id, s.sha256, u.uri, s.title, s.authors, s.year, s.dated, s.text, s.structure, e.fingerprint
+select s.id, s.sha256, u.uri, e.title, s.authors, s.year, s.dated, s.text, s.structure, e.fingerprint
 from kb.source s
-join lateral (select min(uri) as uri from kb.source_uri where source_id = s.id) u on true
+join lateral (select min(uri collate "C") as uri from kb.source_uri where source_id = s.id) u on true
 join kb.extraction e on e.source_id = s.id
 order by u.uri
 limit %(limit)s;
