@@ -9,7 +9,7 @@ from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.run import open_services
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
-from kbwiki.errors import ConfigError
+from kbwiki.errors import ConfigError, KbwikiError
 from kbwiki.records import Answer, Hit, Passage
 from kbwiki.search import clean_question, search, usable_embedder
 
@@ -20,7 +20,12 @@ def ask(question: str, k: int, hits_only: bool, db: str | None, as_json: bool) -
     place = find_place(db)
     with open_database(place) as database:
         hits = _hits(place, database, question, k)
-        answer = None if hits_only or not hits else _answer(place, database, question, hits)
+        answer = None
+        if hits and not hits_only:
+            try:
+                answer = _answer(place, database, question, hits)
+            except KbwikiError as error:
+                notice(f"no answer, passages only: {error}")
     if answer and not as_json:
         _print_answer(answer)
     for number, hit in enumerate(hits, 1):

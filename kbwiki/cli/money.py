@@ -25,7 +25,7 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
             plans = [StagePlan(stage, 0, 0, 0, 0, 0.0) for stage in ("extract", "write")]
         else:
             with open_services(place, database, paths=paths) as (services, _):
-                _, model, _ = services.engine.name.split(":")
+                model = services.engine.name.partition(":")[2].rpartition(":")[0]
                 plans = plan_build(services, name, model)
     if as_json:
         for plan in plans:

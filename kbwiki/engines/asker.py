@@ -132,6 +132,8 @@ def _parsed(reply: Reply, kind: type[M]) -> M | None:
         return None if reply.truncated else parse_reply(reply.text, kind)
     except TruncatedReply:
         return None
+    except (ValueError, RecursionError) as error:  # figures of 5,000 digits, 3,000 levels
+        raise BadReply(f"reply: {type(error).__name__}.", "It is asked again next time.") from error
 
 
 def prompt_sha(prompt: str) -> str:

@@ -4,6 +4,7 @@ Owns what a reply is, which faults deserve another try and who waits how long. K
 wire format, no prompt and no database.
 """
 
+import math
 import random
 import re
 import threading
@@ -168,7 +169,8 @@ class Patient:
                     continue
                 failures += 1
                 self._check_failure(fault, failures)
-                self._sleep(max(self._backoff(failures), fault.wait_s or 0.0))
+                asked_s = min(fault.wait_s or 0.0, self._patience.cap_s)
+                self._sleep(max(self._backoff(failures), asked_s))
             else:
                 self._limiter.settle(ticket, reply.usage.input_tokens)
                 return reply
@@ -331,7 +333,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     if not value:
         return None
     try:
-        return max(0.0, float(value))
+        seconds = max(0.0, float(value))
+        return seconds if math.isfinite(seconds) else None
     except ValueError:
         pass
     until = _http_date(value)

@@ -147,6 +147,8 @@ def _reply(completion: "ChatCompletion", asked: str, ms: int) -> Reply:
     if not choices:
         raise NoReply("openai: no choices.", model=model, usage=usage)
     message, finish = choices[0].message, choices[0].finish_reason
+    if message is None:
+        raise Fault("again", "the reply holds no message")
     if finish == "content_filter" or getattr(message, "refusal", None):
         why = clean(getattr(message, "refusal", None) or "content_filter")
         raise NoReply(f"openai: the reply was withheld ({why}).", model=model, usage=usage)

@@ -1,12 +1,11 @@
 """What a model replies to `answer.md`."""
 
-from pydantic import BaseModel
-
+from kbwiki.prompts.lenient import LenientReply
 from kbwiki.prompts.write import StatementReply
 
 
-class AnswerReply(BaseModel):
+class AnswerReply(LenientReply):
     """An answer, and what the passages do not say."""
 
-    statements: list[StatementReply] = []
+    statements: list[StatementReply]
     missing: str = ""

@@ -1,11 +1,14 @@
 """What a model replies to `extract.md`."""
 
-from pydantic import BaseModel
+import re
 
-from kbwiki.records import ConceptKind
+from pydantic import field_validator
+
+from kbwiki.prompts.lenient import LenientReply
+from kbwiki.records import CONCEPT_KINDS, ConceptKind
 
 
-class ConceptReply(BaseModel):
+class ConceptReply(LenientReply):
     """A concept as a part names it."""
 
     name: str
@@ -14,15 +17,20 @@ class ConceptReply(BaseModel):
     definition: str = ""
     quote: str = ""
 
+    @field_validator("kind", mode="before")
+    @classmethod
+    def _known_kind(cls, value: object) -> object:
+        return value if value in CONCEPT_KINDS else "concept"
 
-class ClaimReply(BaseModel):
+
+class ClaimReply(LenientReply):
     """A statement with the words that say it."""
 
     text: str = ""
     quote: str
 
 
-class RelationReply(BaseModel):
+class RelationReply(LenientReply):
     """Two concepts that one sentence relates."""
 
     head: str
@@ -30,13 +38,20 @@ class RelationReply(BaseModel):
     quote: str
 
 
-class ExtractReply(BaseModel):
+class ExtractReply(LenientReply):
     """What one part of a source holds."""
 
     title: str = ""
     authors: list[str] = []
     year: int | None = None
     summary: str = ""
-    concepts: list[ConceptReply] = []
+
+    concepts: list[ConceptReply]
     claims: list[ClaimReply] = []
     relations: list[RelationReply] = []
+
+    @field_validator("year", mode="before")
+    @classmethod
+    def _only_a_year(cls, value: object) -> int | None:
+        found = re.search(r"\b(?:1[5-9]|20)\d\d\b", str(value)[:40])
+        return int(found.group()) if found else None

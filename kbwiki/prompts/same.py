@@ -1,16 +1,16 @@
 """What a model replies to `same.md`."""
 
-from pydantic import BaseModel
+from kbwiki.prompts.lenient import LenientReply
 
 
-class VerdictReply(BaseModel):
+class VerdictReply(LenientReply):
     """Whether the pair of a number is one thing; None if the text does not tell."""
 
     number: int
     same: bool | None = None
 
 
-class SameReply(BaseModel):
+class SameReply(LenientReply):
     """The verdicts on all pairs."""
 
-    verdicts: list[VerdictReply] = []
+    verdicts: list[VerdictReply]

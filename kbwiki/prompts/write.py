@@ -1,24 +1,24 @@
 """What a model replies to `write.md`."""
 
-from pydantic import BaseModel
+from kbwiki.prompts.lenient import LenientReply
 
 
-class StatementReply(BaseModel):
+class StatementReply(LenientReply):
     """A statement and the numbers of the evidence for it."""
 
     text: str
     cites: list[int] = []
 
 
-class SectionReply(BaseModel):
+class SectionReply(LenientReply):
     """A part of a page."""
 
     heading: str = ""
     statements: list[StatementReply] = []
 
 
-class WriteReply(BaseModel):
+class WriteReply(LenientReply):
     """A page."""
 
     summary: str = ""
-    sections: list[SectionReply] = []
+    sections: list[SectionReply]

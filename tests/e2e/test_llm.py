@@ -209,7 +209,7 @@ def test_one_bad_reply_costs_one_item_and_the_next_run_mends_it(
 def test_a_quote_that_is_not_in_the_source_is_never_stored(
     run: Run, gemini: FakeGemini, url: str
 ) -> None:
-    reply = {"claims": [{"text": "x", "quote": "These words are nowhere."}]}
+    reply = {"concepts": [], "claims": [{"text": "x", "quote": "These words are nowhere."}]}
     gemini.answer = lambda request: json.dumps(reply)
     assert run("ingest", "papers")[0] == 0
     assert run("extract")[0] == 0

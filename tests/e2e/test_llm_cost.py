@@ -143,7 +143,8 @@ def test_replies_with_any_letter_survive_a_file(
     run: Run, gemini: FakeGemini, url: str, tmp_path: Path
 ) -> None:
     summary = "line\u2028end, \x85, «ёж», 𝐀, \\n"
-    gemini.answer = lambda request: json.dumps({"summary": summary}, ensure_ascii=False)
+    reply = {"summary": summary, "concepts": []}
+    gemini.answer = lambda request: json.dumps(reply, ensure_ascii=False)
     assert run("extract")[0] == 0
     before = _all(url, "select key, task, model, reply from kb.cache order by key")
     code, out, _ = run("cache", "export", "replies.jsonl")

@@ -234,7 +234,8 @@ def test_authors_and_year_that_a_model_reads_off_a_source_stand_on_its_page(
     def answer(request: Request) -> Step:
         if not is_read(request):
             return reader(request)
-        reply = {"authors": ["Анна Чтец", "Peter Read", "No One"], "year": 2019}
+        names = ["Анна Чтец", "Peter Read", "No One"]
+        reply = {"authors": names, "year": 2019, "concepts": []}
         return json.dumps(reply, ensure_ascii=False)
 
     gemini.answer = answer

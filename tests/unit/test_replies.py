@@ -15,6 +15,7 @@ from kbwiki.engines.replies import (
     schema_of,
 )
 from kbwiki.errors import ModelError
+from kbwiki.prompts.extract import ExtractReply
 
 
 class Concept(BaseModel):
@@ -227,3 +228,19 @@ def test_a_prompt_in_words_holds_the_schema() -> None:
     asked = ask_in_words("Прочти.", schema_of(Found))
     assert asked.startswith("Прочти.\n\n")
     assert '"concepts"' in asked
+
+
+@pytest.mark.parametrize("text", ['{"error": "I cannot help"}', "{}", '{"claims": []}'])
+def test_a_reply_without_what_was_asked_for_is_no_empty_reply(text: str) -> None:
+    with pytest.raises(BadReply):
+        parse_reply(text, ExtractReply)
+
+
+def test_one_odd_field_spoils_nothing_else() -> None:
+    text = (
+        '{"title": null, "year": "circa 2020", "concepts": [{"name": "Сюрприз", "kind": "theorem", '
+        '"definition": null}], "claims": null}'
+    )
+    reply = parse_reply(text, ExtractReply)
+    assert (reply.title, reply.year, reply.claims) == ("", 2020, [])
+    assert [(c.name, c.kind, c.definition) for c in reply.concepts] == [("Сюрприз", "concept", "")]
