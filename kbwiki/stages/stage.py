@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
@@ -22,7 +22,7 @@ class Services:
     wiki: Path
     jobs: int
     paths: tuple[Path, ...] = ()
-    lang: str = "auto"
+    lang: Literal["auto", "en", "ru"] = "auto"
     max_file_bytes: int = 50_000_000
     prune: bool = False
     today: str = ""
@@ -60,6 +60,10 @@ def _nothing(services: Services, skip: list[str]) -> list[Any]:
     return []
 
 
+def _no_save(services: Services, item: Any, result: Any) -> None:
+    raise AssertionError(item)
+
+
 def _no_work(services: Services, item: Any) -> Any:
     raise AssertionError(item)
 
@@ -82,7 +86,7 @@ class Stage:
     key: Callable[[Any], str] = str
     pending: Callable[[Services, list[str]], list[Any]] = _nothing
     work: Callable[[Services, Any], Any] = _no_work
-    save: Callable[[Services, Any, Any], None] = _no_work  # type: ignore[assignment]
+    save: Callable[[Services, Any, Any], None] = _no_save
     run: Callable[[Services], Outcome] | None = None
     finish: Callable[[Services], str] | None = None
     """Settles what belongs to the whole set, after its last item; returns a line for people."""

@@ -84,7 +84,7 @@ def _item(
     brief = Brief(
         title=row["title"],
         kind=row["kind"],
-        lang=row["lang"] if services.lang == "auto" else services.lang,  # type: ignore[arg-type]
+        lang=row["lang"] if services.lang == "auto" else services.lang,
         is_lang_set=services.lang != "auto",
         aliases=tuple(row["aliases"]),
         statements=tuple(mine),

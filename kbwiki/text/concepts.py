@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kbwiki.records import Alias, Candidate, ConceptKind, Lang
-from kbwiki.text.lexicon import GENERIC_HEADS, KIND_HEADS, TEST_HEADS
+from kbwiki.text.lexicon import GENERIC_HEADS, KIND_HEADS
 from kbwiki.text.mentions import Name
 from kbwiki.text.normal import canonical_key, capitalise
-from kbwiki.text.terms import best_name, head_of, is_generic
+from kbwiki.text.terms import bare_names, best_name, head_of, is_generic, untested_names
 from kbwiki.text.words import WORD, is_rare, is_russian, lang_of, lemma, lemma_key
 
 STRONG = (
@@ -212,35 +212,13 @@ def _claims(groups: dict[str, _Group]) -> dict[str, Counter[str]]:
         for signal, n in group.signals.items():
             if signal.startswith("alias:") and signal[6:] not in {"", key}:
                 claims[signal[6:]][key] += n
-        for bare in _bare_names(key):
+        for bare in bare_names(key):
             if bare in groups and not any(groups[bare].signals[s] for s in STRONG):
                 claims[bare][key] += group.n_named
-        for bare in _tested(key):
+        for bare in untested_names(key):
             if bare in groups:
                 claims[key][bare] += 1 + group.n_named
     return claims
-
-
-def _bare_names(key: str) -> list[str]:
-    """Return the name without its kind: "m3" of "m3 optimizer", where that can only be a name."""
-    words = key.split()
-    if len(words) != 2:
-        return []
-    return [
-        name
-        for name, head in (words, words[::-1])
-        if head in KIND_HEADS and any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
-    ]
-
-
-def _tested(key: str) -> list[str]:
-    """Return the name of a task or test without that word: "babi" of "babi benchmark"."""
-    words = key.split()
-    ends = [
-        words[:-1] if words[-1] in TEST_HEADS else [],
-        words[1:] if words[0] in TEST_HEADS else [],
-    ]
-    return [" ".join(rest) for rest in ends if len(rest) > 1]
 
 
 def _owners(short: str, claims: Counter[str], groups: dict[str, _Group]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _GAP = re.compile(r"[\s\-‐-―−/'’«»\"“”]{1,3}|")
 
@@ -28,16 +28,24 @@ class Match:
     end: int
 
 
+@dataclass(slots=True)
+class _Node:
+    """A place in the trie: the words that may follow, and the names that end here."""
+
+    words: "dict[str, _Node]" = field(default_factory=dict)
+    names: list[Name] = field(default_factory=list)
+
+
 class Matcher:
     """A trie of lemma keys; built once for all names, asked for each text."""
 
     def __init__(self, names: Iterable[Name]) -> None:
-        self._root: dict[str, object] = {}
+        self._root = _Node()
         for name in names:
             node = self._root
             for word in name.key.split():
-                node = node.setdefault(word, {})  # type: ignore[assignment]
-            node.setdefault("", []).append(name)  # type: ignore[attr-defined]
+                node = node.words.setdefault(word, _Node())
+            node.names.append(name)
 
     def find(self, text: str, lemmas: list[str], starts: list[int], ends: list[int]) -> list[Match]:
         """Return the matches in order, none overlapping; lemmas, starts and ends are parallel."""
@@ -59,12 +67,12 @@ class Matcher:
         best: Name | None = None
         stop = at
         i = at
-        while i < len(lemmas) and lemmas[i] in node:
+        while i < len(lemmas) and lemmas[i] in node.words:
             if i > at and not _GAP.fullmatch(text, ends[i - 1], starts[i]):
                 break
-            node = node[lemmas[i]]  # type: ignore[assignment]
+            node = node.words[lemmas[i]]
             i += 1
-            for name in node.get("", ()):  # type: ignore[attr-defined]
+            for name in node.names:
                 if _fits(name, text[starts[at] : ends[i - 1]]):
                     best, stop = name, i
                     break

@@ -13,7 +13,15 @@ from functools import lru_cache
 from typing import Any
 
 from kbwiki.records import Lang
-from kbwiki.text.lexicon import DETERMINERS_RU, FALSE_NOUNS, GENERIC_HEADS, GERUNDS, STOP_MODIFIERS
+from kbwiki.text.lexicon import (
+    DETERMINERS_RU,
+    FALSE_NOUNS,
+    GENERIC_HEADS,
+    GERUNDS,
+    KIND_HEADS,
+    STOP_MODIFIERS,
+    TEST_HEADS,
+)
 from kbwiki.text.tagger import tag_english
 from kbwiki.text.words import Token, is_russian, lemma, lemma_key, parses, tokens
 
@@ -359,3 +367,25 @@ def is_generic(key: str) -> bool:
     head = head_of(key)
     rest = [w for w in key.split() if w != head]
     return head in GENERIC_HEADS and all(w in STOP_MODIFIERS or w in GENERIC_HEADS for w in rest)
+
+
+def bare_names(key: str) -> list[str]:
+    """Return the name without its kind: "m3" of "m3 optimizer", where that can only be a name."""
+    words = key.split()
+    if len(words) != 2:
+        return []
+    return [
+        name
+        for name, head in (words, words[::-1])
+        if head in KIND_HEADS and any(c.isdigit() for c in name) and any(c.isalpha() for c in name)
+    ]
+
+
+def untested_names(key: str) -> list[str]:
+    """Return the name of a task or test without that word: "babi" of "babi benchmark"."""
+    words = key.split()
+    ends = [
+        words[:-1] if words[-1] in TEST_HEADS else [],
+        words[1:] if words[0] in TEST_HEADS else [],
+    ]
+    return [" ".join(rest) for rest in ends if len(rest) > 1]
