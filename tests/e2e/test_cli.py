@@ -80,7 +80,8 @@ def test_each_stage_is_a_command_and_says_what_it_did(run: Run) -> None:
 
 def test_a_build_makes_a_knowledge_base_and_a_wiki(run: Run, tmp_path: Path) -> None:
     code, out, err = run("build", "papers")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert err == "" or err.startswith("building the int8 graph")  # once in each home
     assert (tmp_path / ".kbwiki" / ".gitignore").read_text() == "*\n"
     assert (tmp_path / "wiki" / "index.md").exists()
     assert "no model was asked" in out
