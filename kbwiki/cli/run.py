@@ -113,10 +113,6 @@ def _screen(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> Iter
         screen.close()
 
 
-def _unheard(number: int, frame: FrameType | None) -> None:
-    """Hear a signal and do nothing: SIG_IGN would race with one that is under way, and say so."""
-
-
 @contextmanager
 def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[None]:
     """Let the first Ctrl-C or SIGTERM end the run in order and soon; further ones are ignored."""
@@ -135,7 +131,7 @@ def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[Non
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in numbers:
-            signal.signal(each, _unheard)
+            signal.signal(each, signal.SIG_IGN)
         stopped.set()
         late.start()
         raise KeyboardInterrupt

@@ -425,7 +425,8 @@ def test_more_interrupts_do_no_harm(url: str, place: Callable[[str], Path], star
     while process.poll() is None:
         process.send_signal(signal.SIGINT)
     code, out, err = _end(process)
-    assert (code, err) == (130, "interrupted. continue with: kbwiki build notes\n")
+    # A signal that comes while they are being ignored makes some Pythons say so first.
+    assert (code, err.splitlines()[-1]) == (130, "interrupted. continue with: kbwiki build notes")
     lines = [line.split()[:2] for line in out.splitlines()]
     assert lines[:2] == [["ingest", "10"], ["extract", "5"]]
     assert _is_clean(url)
