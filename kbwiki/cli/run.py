@@ -25,7 +25,7 @@ from kbwiki.pipeline import stage_named
 from kbwiki.stages.embed import forget_vectors
 from kbwiki.stages.stage import Services
 
-GRACE_S = 1.5
+GRACE_S = 1.8
 """How long an interrupted run may take to give back its leases and the terminal."""
 
 
