@@ -1,35 +1,61 @@
 """What a build would ask a language model, and what that would cost, before it is asked.
 
-The prompts for reading are those of the build itself. Which pages will be written is guessed from
-what the grammar finds in the same sources, corrected by how many concepts the model found in those
-that it has read. How long replies are comes from the ledger, or from a rule of thumb.
+The build is rehearsed in a transaction that is rolled back: files are taken in, sources read,
+concepts resolved, and the prompts that follow are those of the build itself. What the model has
+said of a source comes from the replies kept; of any other, the grammar's reading stands in. So how
+many pages an unread source brings is a guess, corrected by how many concepts the model found in
+those that it has read. How long replies are comes from the ledger, or from a rule of thumb.
 """
 
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
+from pydantic import BaseModel
+
+from kbwiki.engines import Engine
 from kbwiki.engines.asker import CallRecord, prompt_sha, reply_key
-from kbwiki.engines.chat import Usage
-from kbwiki.engines.llm import WINDOW_TOKENS, best_evidence, extract_prompt, write_prompt
+from kbwiki.engines.chat import Chat, Usage
+from kbwiki.engines.late import LateChat
+from kbwiki.engines.llm import (
+    WINDOW_TOKENS,
+    LlmEngine,
+    extract_prompt,
+    less,
+    worded,
+    write_prompt,
+)
 from kbwiki.engines.local import LocalEngine
 from kbwiki.engines.prices import price
+from kbwiki.engines.replies import BadReply, parse_reply
 from kbwiki.engines.tokens import count_tokens
-from kbwiki.engines.windows import cut_windows
+from kbwiki.engines.windows import Window, cut_windows, halves
+from kbwiki.errors import InputError, ModelError
 from kbwiki.prompts.extract import ExtractReply
-from kbwiki.records import Brief, Document, Statement
-from kbwiki.stages import extract, ingest
-from kbwiki.stages.resolve import Found, ReadSource, match_concepts
+from kbwiki.prompts.write import WriteReply
+from kbwiki.records import (
+    Answer,
+    Article,
+    Brief,
+    Document,
+    Extraction,
+    Pair,
+    Passage,
+    Statement,
+)
+from kbwiki.stages import extract, ingest, resolve, write
 from kbwiki.stages.stage import Services
-from kbwiki.text.concepts import NewConcept, SourceCandidate, resolve_candidates
-from kbwiki.text.normal import canonical_key
 
 READ_RATIO = 0.45
 """Tokens of a reply for each token of a part that is read, while the ledger is empty."""
 PAGE_TOKENS = 350
 """Tokens of a page, while the ledger is empty."""
+_GUESSED = "guess"
 MAX_COMPARED = 50
 """Sources that were read already and are compared with what the grammar finds in them."""
+
+Told = Callable[[str, int], None]
+"""Hears the stage and how many more of its items were looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,178 +70,263 @@ class StagePlan:
     usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """A source to come: its name and what it holds."""
+@dataclass(slots=True)
+class _Count:
+    """Calls that a stage would make, those that the replies kept answer, and tokens of prompts."""
 
-    uri: str
-    document: Document
+    calls: int = 0
+    cached: int = 0
+    tokens: int = 0
+    n_read: int = 0
+    """Tokens of the parts that would be read, without what stands around them in the prompt."""
 
 
-def plan_build(services: Services, provider: str, model: str) -> list[StagePlan]:
-    """Return what reading and writing would ask for the services' paths and the stale sources."""
-    notes = _stale_notes(services)
+@dataclass(slots=True)
+class _Rehearsal:
+    """What is known of the calls to come; ``guessed`` are the sources whose reading stands in."""
+
+    services: Services
+    provider: str
+    model: str
+    reading: _Count = field(default_factory=_Count)
+    guessed: set[int] = field(default_factory=set)
+    last_concept: int = 0
+    correction: float = 1.0
+    failures: list[str] = field(default_factory=list)
+
+
+class _Undo(Exception):
+    """Ends the rehearsal, and with it its transaction."""
+
+
+def plan_build(
+    services: Services, provider: str, model: str, on_progress: Told = lambda stage, n: None
+) -> tuple[list[StagePlan], list[str]]:
+    """Return what reading and writing would ask for the services' paths and all that is stale.
+
+    The second list says which files cannot be read. Nothing is stored and nothing asked.
+    """
     ratios = {row["task"]: row for row in services.database.dicts("read_ratios")}
-    return [
-        _plan_extract(services, notes, provider, model, ratios.get("extract")),
-        _plan_write(services, notes, model, ratios.get("write")),
+    plan = _Rehearsal(services, provider, model)
+    plan.services = replace(services, engine=_StandIn(plan, services.engine), memo={})
+    with suppress(_Undo), services.database.transaction():
+        _ingest(plan, on_progress)
+        _extract(plan, on_progress)
+        if plan.guessed:
+            _correct(plan)
+        resolve.run(plan.services)
+        known, guessed = _write(plan, on_progress)
+        raise _Undo
+    plans = [
+        _price_reading(plan, ratios.get("extract")),
+        _price_writing(plan, known, guessed, ratios.get("write")),
     ]
+    return plans, plan.failures
 
 
-def _stale_notes(services: Services) -> list[_Note]:
-    """Return the files that are new or changed, and the sources that this engine has not read."""
-    out: dict[str, _Note] = {}
+def _ingest(plan: _Rehearsal, on_progress: Told) -> None:
     skip: list[str] = []
-    while items := ingest.pending(services, skip):
-        skip += [item.uri for item in items]
+    while items := ingest.pending(plan.services, skip):
         for item in items:
-            read = ingest.work(services, item)
-            if read.document is not None:
-                out[item.uri] = _Note(item.uri, read.document)
-    skip = []
-    while rows := extract.pending(services, skip):
-        skip += [row.uri for row in rows]
-        for row in rows:
-            out.setdefault(row.uri, _Note(row.uri, extract.document_of(row)))
-    return [out[uri] for uri in sorted(out)]
-
-
-def _plan_extract(
-    services: Services,
-    notes: list[_Note],
-    provider: str,
-    model: str,
-    ratio: dict[str, float] | None,
-) -> StagePlan:
-    calls, cached, tokens, read = 0, 0, 0, 0
-    for note in notes:
-        windows = cut_windows(note.document, WINDOW_TOKENS)
-        for number, window in enumerate(windows, 1):
-            prompt = extract_prompt(note.document, window, str(number), str(len(windows)))
-            call = CallRecord("extract", provider, model, note.uri, prompt_sha(prompt))
-            key = reply_key(call, ExtractReply)
-            if services.database.dicts("find_reply", {"key": key}):
-                cached += 1
+            try:
+                read = ingest.work(plan.services, item)
+            except InputError as error:
+                skip.append(item.uri)
+                plan.failures.append(str(error))
                 continue
-            calls += 1
-            tokens += count_tokens(prompt)
-            read += count_tokens(note.document.text[window.start : window.end])
-    out = tokens * ratio["output_per_input"] if ratio else read * READ_RATIO
-    return _priced("extract", model, calls, cached, tokens, round(out))
+            ingest.save(plan.services, item, read)
+        on_progress("ingest", len(items))
+    ingest.finish(plan.services)
 
 
-def _plan_write(
-    services: Services, notes: list[_Note], model: str, ratio: dict[str, float] | None
-) -> StagePlan:
-    briefs = _briefs(notes)
-    of_concepts = sum(brief.kind != "source" for brief in briefs)
-    calls = round(of_concepts * _correction(services)) + len(briefs) - of_concepts
-    if ratio:
-        tokens_in, tokens_out = ratio["input_tokens"], ratio["output_tokens"]
-    else:
-        tokens = sum(_tokens_of(brief) for brief in briefs)
-        tokens_in, tokens_out = tokens / max(1, len(briefs)), PAGE_TOKENS
-    return _priced("write", model, calls, 0, round(calls * tokens_in), round(calls * tokens_out))
+def _extract(plan: _Rehearsal, on_progress: Told) -> None:
+    while rows := extract.pending(plan.services, []):
+        for row in rows:
+            result = extract.work(plan.services, row)
+            extract.save(plan.services, row, result)
+            if result[0].engine == _GUESSED:
+                plan.guessed.add(row.id)
+        on_progress("extract", len(rows))
 
 
-def _tokens_of(brief: Brief) -> int:
-    """Return the tokens of a prompt for a page; the model words each claim once more."""
-    evidence = best_evidence(brief)
-    return count_tokens(write_prompt(brief, evidence)) + sum(count_tokens(s.text) for s in evidence)
+def _correct(plan: _Rehearsal) -> None:
+    """Compare what the model found in sources that it has read with what the grammar finds."""
+    database = plan.services.database
+    rows = database.rows("list_read", extract.SourceRow, {"limit": MAX_COMPARED})
+    rows = [row for row in rows if row.id not in plan.guessed]
+    sources = {"sources": [row.id for row in rows]}
+    known = database.value("count_concepts_in", sources)
+    if not known:
+        return
+    local = replace(plan.services, engine=LocalEngine())
+    with suppress(_Undo), database.transaction():
+        for source_id in plan.guessed:
+            database.run("delete_extraction", {"source_id": source_id})
+        for row in rows:
+            extract.save(local, row, extract.work(local, row))
+        resolve.run(local)
+        guessed = database.value("count_concepts_in", sources)
+        if guessed:
+            plan.correction = known / guessed
+        raise _Undo
 
 
-def _correction(services: Services) -> float:
-    """Return how many concepts the model finds for each that the grammar finds, 1 if unknown."""
-    rows = services.database.rows("list_read", extract.SourceRow, {"limit": MAX_COMPARED})
-    known = services.database.value("count_concepts_in", {"sources": [row.id for row in rows]})
-    briefs = _briefs([_Note(row.uri, extract.document_of(row)) for row in rows])
-    guessed = sum(brief.kind != "source" for brief in briefs)
-    return float(known) / guessed if known and guessed else 1.0
-
-
-def _priced(
-    stage: str, model: str, calls: int, cached: int, tokens_in: int, tokens_out: int
-) -> StagePlan:
-    usd = price(model, Usage(tokens_in, tokens_out))
-    return StagePlan(stage, calls, cached, tokens_in, tokens_out, usd)
-
-
-def _briefs(notes: list[_Note]) -> list[Brief]:
-    """Return the briefs of the pages that these notes would feed, as the grammar reads them."""
-    engine = LocalEngine()
-    sources: dict[str, ReadSource] = {}
-    candidates: list[SourceCandidate] = []
-    for at, note in enumerate(notes):
-        read = engine.extract(note.document, note.uri)
-        key = f"{canonical_key(read.title)}|{note.uri}"
-        candidates += [SourceCandidate(key, c) for c in read.candidates]
-        words = extract.words_of(note.document)
-        claims = [
-            {"start_at": c.start, "end_at": c.end, "text": c.text, "rank": c.rank, "lang": c.lang}
-            for c in read.claims
-        ]
-        sources[key] = ReadSource(
-            id=at,
-            key=key,
-            title=read.title,
-            fingerprint="",
-            lang=read.lang,
-            text=note.document.text,
-            lemmas=words.lemmas,
-            starts=words.starts,
-            ends=words.ends,
-            links=[],
-            claims=claims,
-            chunks=[],
+def _write(plan: _Rehearsal, on_progress: Told) -> tuple[_Count, _Count]:
+    """Return the calls for pages whose sources were all read, and those that rest on a guess."""
+    known, guessed = _Count(), _Count()
+    new = 0
+    skip: list[str] = []
+    while items := write.pending(plan.services, skip):
+        for item in items:
+            skip.append(write.STAGE.key(item))
+            brief, evidence = worded(item.brief)
+            stands_in = [s for s in brief.statements if s.source_id in plan.guessed]
+            if not evidence:
+                continue
+            if not stands_in:
+                _count_page(plan, known, brief, evidence)
+                continue
+            guessed.calls += 1
+            guessed.tokens += count_tokens(write_prompt(brief, evidence))
+            # The model words each claim once more.
+            guessed.tokens += sum(count_tokens(s.text) for s in evidence if s in stands_in)
+            new += item.concept_id is not None and item.concept_id > plan.last_concept
+        on_progress("write", len(items))
+    if guessed.calls:
+        factor = 1 + new * (plan.correction - 1) / guessed.calls
+        guessed.calls, guessed.tokens = (
+            round(guessed.calls * factor),
+            round(guessed.tokens * factor),
         )
-    concepts, found = match_concepts(resolve_candidates(candidates, len(sources)), sources)
-    return _briefs_of(concepts, found)
+    return known, guessed
 
 
-def _briefs_of(concepts: list[NewConcept], found: dict[str, Found]) -> list[Brief]:
-    titles = {c.key: c.title for c in concepts}
-    mine: dict[str, list[Statement]] = defaultdict(list)
-    of_source: dict[str, list[Statement]] = {}
-    for key, source in found.items():
-        named: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-        owners: dict[int, set[str]] = defaultdict(set)
-        for match, at, _, _ in source.mentions:
-            if at is not None:
-                named[at].append((0, 0, titles[match.owner]))
-                owners[at].add(match.owner)
-        statements = _statements(source, named.__getitem__)
-        of_source[key] = statements
-        for at, keys in owners.items():
-            for owner in keys:
-                mine[owner].append(statements[at])
-    pages = [
-        Brief(c.title, c.kind, c.lang, (), tuple(mine[c.key])) for c in concepts if mine[c.key]
-    ]
-    return pages + [
-        Brief(found[key].source.title, "source", "en", (), tuple(statements))
-        for key, statements in of_source.items()
-        if statements
-    ]
+def _count_page(plan: _Rehearsal, count: _Count, brief: Brief, evidence: list[Statement]) -> None:
+    """Count the calls for a page: more than one where a kept reply was cut."""
+    while evidence:
+        prompt = write_prompt(brief, evidence)
+        kept = _kept(plan, "write", prompt, WriteReply)
+        if kept is None:
+            count.calls += 1
+            count.tokens += count_tokens(prompt)
+            return
+        count.cached += 1
+        evidence = less(evidence) if kept == "" else []
 
 
-def _statements(
-    found: Found, named: Callable[[int], list[tuple[int, int, str]]]
-) -> list[Statement]:
-    source = found.source
-    return [
-        Statement(
-            source_id=source.id,
-            source_key=source.key,
-            source_title=source.title,
-            start=claim["start_at"],
-            end=claim["end_at"],
-            text=claim["text"],
-            lang=claim["lang"],
-            page=None,
-            heading="",
-            rank=claim["rank"],
-            defines=False,
-            mentions=tuple(named(at)),
-        )
-        for at, claim in enumerate(source.claims)
-    ]
+def _count_window(
+    plan: _Rehearsal, count: _Count, document: Document, window: Window, number: str, total: str
+) -> None:
+    """Count the calls for a part of a source: its halves too where a kept reply was cut."""
+    prompt = extract_prompt(document, window, number, total)
+    kept = _kept(plan, "extract", prompt, ExtractReply)
+    if kept is None:
+        count.calls += 1
+        count.tokens += count_tokens(prompt)
+        count.n_read += count_tokens(document.text[window.start : window.end])
+        return
+    count.cached += 1
+    for at, piece in enumerate(halves(document, window) if kept == "" else []):
+        _count_window(plan, count, document, piece, f"{number}.{at + 1}", total)
+
+
+def _kept(plan: _Rehearsal, task: str, prompt: str, kind: type[BaseModel]) -> str | None:
+    """Return the reply that is kept for a prompt; None where there is none that can be read."""
+    call = CallRecord(task, plan.provider, plan.model, "", prompt_sha(prompt))
+    rows = plan.services.database.dicts("find_reply", {"key": reply_key(call, kind)})
+    if not rows:
+        return None
+    reply: str = rows[0]["reply"]
+    try:
+        if reply:
+            parse_reply(reply, kind)
+    except BadReply:
+        return None
+    return reply
+
+
+def _price_reading(plan: _Rehearsal, ratio: dict[str, float] | None) -> StagePlan:
+    count = plan.reading
+    n_out = count.tokens * ratio["output_per_input"] if ratio else count.n_read * READ_RATIO
+    return _priced(plan, "extract", count, round(n_out))
+
+
+def _price_writing(
+    plan: _Rehearsal, known: _Count, guessed: _Count, ratio: dict[str, float] | None
+) -> StagePlan:
+    n_guessed = guessed.calls * ratio["input_tokens"] if ratio else guessed.tokens
+    both = _Count(known.calls + guessed.calls, known.cached, known.tokens + round(n_guessed))
+    n_out = both.calls * (ratio["output_tokens"] if ratio else PAGE_TOKENS)
+    return _priced(plan, "write", both, round(n_out))
+
+
+def _priced(plan: _Rehearsal, stage: str, count: _Count, n_out: int) -> StagePlan:
+    usd = price(plan.model, Usage(count.tokens, n_out))
+    return StagePlan(stage, count.calls, count.cached, count.tokens, n_out, usd)
+
+
+def _refuse() -> Chat:
+    raise ModelError("plan: a reply that was kept is gone.")
+
+
+class _Shelf:
+    """The replies kept, and nothing else: no call is admitted and none is written down."""
+
+    def __init__(self, plan: _Rehearsal) -> None:
+        self._database = plan.services.database
+
+    def find(self, key: str) -> tuple[str, str] | None:
+        rows = self._database.dicts("find_reply", {"key": key})
+        return (rows[0]["model"], rows[0]["reply"]) if rows else None
+
+    def begin(self, call: CallRecord, input_tokens: int, output_tokens: int) -> int:
+        return 0
+
+    def end(self, number: int, call: CallRecord, key: str, reply: str | None) -> None:
+        """Keep nothing."""
+
+    def forget(self, number: int) -> None:
+        """Keep nothing."""
+
+    def note(self, call: CallRecord) -> None:
+        """Keep nothing."""
+
+    def drop(self, what: str) -> None:
+        """Count nothing."""
+
+
+class _StandIn:
+    """Reads as the replies kept say, else as the grammar does; asks nobody."""
+
+    is_paid = False
+
+    def __init__(self, plan: _Rehearsal, engine: Engine) -> None:
+        self.name = engine.name
+        self._plan = plan
+        self._replayed = LlmEngine(LateChat(plan.provider, plan.model, _refuse), _Shelf(plan))
+
+    def extract(self, document: Document, item: str = "") -> Extraction:
+        windows = cut_windows(document, WINDOW_TOKENS)
+        asked = _Count()
+        for number, window in enumerate(windows, 1):
+            _count_window(self._plan, asked, document, window, f"{number}", f"{len(windows)}")
+        reading = self._plan.reading
+        reading.calls += asked.calls
+        reading.cached += asked.cached
+        reading.tokens += asked.tokens
+        reading.n_read += asked.n_read
+        if not asked.calls:
+            return self._replayed.extract(document, item)
+        return replace(LocalEngine().extract(document, item), engine=_GUESSED)
+
+    def write(self, brief: Brief, item: str = "") -> Article:
+        raise AssertionError(item)
+
+    def same(self, pairs: Sequence[Pair], item: str = "") -> list[bool | None]:
+        return [None for _ in pairs]
+
+    def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
+        raise AssertionError(question)
+
+    def close(self) -> None:
+        """Hold nothing, so give nothing back."""

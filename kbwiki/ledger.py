@@ -6,9 +6,10 @@ short statement under a lock; no connection is busy while a model thinks.
 
 import json
 import threading
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from kbwiki.db import Database
@@ -16,6 +17,8 @@ from kbwiki.engines.asker import CallRecord
 from kbwiki.engines.chat import Usage
 from kbwiki.engines.prices import price
 from kbwiki.errors import BudgetError, InputError
+
+_POLL_S = 0.5
 
 
 class Ledger:
@@ -35,7 +38,8 @@ class Ledger:
         self._max_usd = max_usd
         self._daily_usd = daily_usd
         self._lock = threading.Condition()
-        self._held: list[float] = []
+        self._held: dict[int, float] = {}
+        self._owner = uuid.uuid4().hex
         self.n_calls = 0
         self.n_cached = 0
         self.usd = 0.0
@@ -44,9 +48,12 @@ class Ledger:
 
     @property
     def _database(self) -> Database:
-        """The ledger's own connection, opened at its first use."""
+        """The ledger's own connection, opened at its first use; its owner lives while it does."""
         if self._opened is None:
-            self._opened = self._connect()
+            database = self._connect()
+            database.run("lock_name", {"name": self._owner})
+            _settle_dead(database)
+            self._opened = database
         return self._opened
 
     def close(self) -> None:
@@ -60,59 +67,87 @@ class Ledger:
             rows = self._database.dicts("find_reply", {"key": key})
         return (rows[0]["model"], rows[0]["reply"]) if rows else None
 
-    @contextmanager
-    def admitted(self, model: str, input_tokens: int, output_tokens: int) -> Iterator[None]:
-        """Set aside the most that a call may cost while the block runs.
+    def begin(self, call: CallRecord, input_tokens: int, output_tokens: int) -> int:
+        """Write down a call about to be made, with the most it may cost; return its number.
 
         Where only the calls under way may leave too little, it waits for them: most cost less than
         was set aside. Raises BudgetError where nothing is left to wait for, or where a limit is set
         and the model's price is not known.
         """
-        if self._max_usd is None and self._daily_usd is None:
-            yield
-            return
-        cost = price(model, Usage(input_tokens, output_tokens, 0, 0))
-        if cost is None:
+        most = price(call.model, Usage(input_tokens, output_tokens))
+        if most is None and not (self._max_usd is None and self._daily_usd is None):
             raise BudgetError(
-                f"cost: there is a limit, but the price of {model} is not known.",
+                f"cost: there is a limit, but the price of {call.model} is not known.",
                 "Take the limit off, or choose a model of `kbwiki/engines/prices.toml`.",
             )
+        usage = Usage(input_tokens)
+        row = {**_row(replace(call, status="open", usage=usage), most), "owner": self._owner}
         with self._lock:
-            while not self._fits(cost):
-                self._lock.wait()
-            self._held.append(cost)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._held.remove(cost)
-                self._lock.notify_all()
+            while (number := self._admitted(row, most or 0.0)) is None:
+                # Those of other processes say nothing when they end.
+                self._lock.wait(_POLL_S)
+            self._held[number] = most or 0.0
+            return number
+
+    def _admitted(self, row: dict[str, object], most: float) -> int | None:
+        """Return the number of a call that may start, or None if it must wait."""
+        # A call is as good as its reply: one that a crash of the machine takes cost a prompt.
+        with self._database.transaction(durable=False):
+            if self._daily_usd is not None:
+                self._database.run("lock_budget")
+            if not self._fits(most):
+                return None
+            number: int = self._database.value("save_call", row)
+            return number
 
     def _fits(self, cost: float) -> bool:
         """Tell whether a call may start now; raise BudgetError if it never may."""
-        limits = [(self._max_usd, self.usd, "--max-cost")]
+        limits: list[tuple[float, float, float, str]] = []
+        if self._max_usd is not None:
+            held = sum(self._held.values())
+            limits.append((self._max_usd, self.usd, held, "--max-cost"))
         if self._daily_usd is not None:
-            today = float(self._database.value("sum_today"))
-            limits.append((self._daily_usd, today, "KBWIKI_DAILY_USD"))
-        for limit, spent, name in limits:
-            if limit is not None and spent + cost > limit:
+            today = self._database.dicts("sum_today")[0]
+            limits.append((self._daily_usd, today["spent"], today["held"], "KBWIKI_DAILY_USD"))
+        for limit, spent, _, name in limits:
+            if spent + cost > limit:
                 raise BudgetError(
                     f"cost: the next call would pass {name} of ${limit:g} (${spent:.4f} spent).",
                     "All that was done is kept. Raise the limit and run it again to go on.",
                 )
-        held = sum(self._held)
-        return all(limit is None or spent + held + cost <= limit for limit, spent, _ in limits)
+        return all(spent + held + cost <= limit for limit, spent, held, _ in limits)
 
-    def record(self, call: CallRecord, key: str, reply: str | None) -> None:
-        """Write a call down and, unless ``reply`` is None, keep it under ``key``."""
-        cost = 0.0 if call.status == "cached" else _cost(call)
+    def end(self, number: int, call: CallRecord, key: str, reply: str | None) -> None:
+        """Write down what a call came to and, unless ``reply`` is None, keep it under ``key``."""
+        cost = _cost(call)
         usage = call.usage
+        row = {**_row(call, cost), "id": number, "key": key, "reply": reply}
         with self._lock:
-            self.n_cached += call.status == "cached"
-            self.n_calls += call.status != "cached"
+            self.n_calls += 1
             self.usd += cost or 0.0
             self.tokens += usage.input_tokens + usage.output_tokens + usage.thinking_tokens
-            self._database.run("save_call", {**_row(call, cost), "key": key, "reply": reply})
+            try:
+                self._database.run("end_call", row)
+            finally:
+                self._let_go(number)
+
+    def forget(self, number: int) -> None:
+        """Strike out a call that was never sent."""
+        with self._lock:
+            try:
+                self._database.run("forget_call", {"id": number})
+            finally:
+                self._let_go(number)
+
+    def _let_go(self, number: int) -> None:
+        del self._held[number]
+        self._lock.notify_all()
+
+    def note(self, call: CallRecord) -> None:
+        """Write down a call that was answered from the cache."""
+        with self._lock:
+            self.n_cached += 1
+            self._database.value("save_call", {**_row(call, 0.0), "owner": self._owner})
 
     def drop(self, what: str) -> None:
         """Count a thing of a reply that was thrown away."""
@@ -126,6 +161,14 @@ class Ledger:
             f"{self.n_calls} calls, {self.n_cached} from the cache, {self.tokens:,} tokens, "
             f"${self.usd:.4f}" + (f"; dropped: {dropped}" if dropped else "")
         )
+
+
+def _settle_dead(database: Database) -> None:
+    """Count the calls of killed processes with their prompts: their replies are not known."""
+    with database.transaction():
+        for row in database.dicts("list_dead_calls"):
+            usd = price(row["model"], Usage(row["input_tokens"]))
+            database.run("lose_call", {"id": row["id"], "usd": usd})
 
 
 def _cost(call: CallRecord) -> float | None:

@@ -5,9 +5,10 @@ from threading import Event
 from kbwiki.cli.console import notice
 from kbwiki.cli.store import Place
 from kbwiki.config import Settings
-from kbwiki.db import connect
+from kbwiki.db import Database, connect
 from kbwiki.engines import Engine
-from kbwiki.engines.chat import Chat, make_chat
+from kbwiki.engines.chat import GEMINI_MODEL, Chat, make_chat
+from kbwiki.engines.late import LateChat
 from kbwiki.engines.llm import LlmEngine
 from kbwiki.engines.local import LocalEngine
 from kbwiki.errors import ConfigError
@@ -33,7 +34,24 @@ def open_engine(
     if name == "local":
         return LocalEngine(), None
     ledger = Ledger(lambda: connect(url, "kbwiki ledger"), max_usd, settings.daily_usd)
-    return LlmEngine(_open_chat(settings, name, stop), ledger), ledger
+    model = settings.model or (GEMINI_MODEL if name == "gemini" else "")
+    chat = LateChat(name, model, lambda: _open_chat(settings, name, stop))
+    return LlmEngine(chat, ledger), ledger
+
+
+def check_engine(settings: Settings, database: Database) -> None:
+    """Raise ConfigError where a key is missing that the pages of the store were written with.
+
+    Else a run in a shell without the key would replace what a model wrote, unasked.
+    """
+    if settings.engine != "auto" or engine_name(settings) != "local":
+        return
+    written = database.value("find_model_page")
+    if written:
+        raise ConfigError(
+            f"engine: {written} wrote pages of this store, and there is no key for a model.",
+            "Set GEMINI_API_KEY to go on, or KBWIKI_ENGINE=local to rewrite them without a model.",
+        )
 
 
 def _open_chat(settings: Settings, name: str, stop: Event) -> Chat:

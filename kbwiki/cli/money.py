@@ -6,7 +6,9 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
-from kbwiki.cli.console import out, print_json, print_table
+import typer
+
+from kbwiki.cli.console import err, out, print_json, print_table
 from kbwiki.cli.engine import engine_name
 from kbwiki.cli.run import open_services
 from kbwiki.cli.store import find_place, open_database
@@ -20,23 +22,32 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
     """Print what a build would ask a model, and what that would cost; nothing is stored."""
     place = find_place(db, create=bool(paths))
     name = engine_name(place.settings)
+    failures: list[str] = []
     with open_database(place) as database:
         if name == "local":
             plans = [StagePlan(stage, 0, 0, 0, 0, 0.0) for stage in ("extract", "write")]
         else:
             with open_services(place, database, paths=paths) as (services, _):
                 model = services.engine.name.partition(":")[2].rpartition(":")[0]
-                plans = plan_build(services, name, model)
+                with err.status("reading") as status:
+
+                    def tell(stage: str, n: int) -> None:
+                        status.update(f"{stage}: {n}")
+
+                    plans, failures = plan_build(services, name, model, tell)
     if as_json:
         for plan in plans:
             print_json(asdict(plan))
-        return
-    if name == "local":
+    elif name == "local":
         out.print("engine local: no model would be asked, and nothing would be paid")
-        return
-    columns = ["stage", "calls", "cached", "tokens in", "tokens out", "dollars"]
-    print_table(columns, [_cells(plan) for plan in plans])
-    out.print(f"model {model}, prices of {checked_on()}; how long replies are is an estimate")
+    else:
+        columns = ["stage", "calls", "cached", "tokens in", "tokens out", "dollars"]
+        print_table(columns, [_cells(plan) for plan in plans])
+        out.print(f"model {model}, prices of {checked_on()}; how long replies are is an estimate")
+    for failure in failures:
+        err.print(f"failed: {failure}", markup=False)
+    if failures:
+        raise typer.Exit(1)
 
 
 def _cells(plan: StagePlan) -> list[object]:

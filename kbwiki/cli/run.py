@@ -15,7 +15,7 @@ import typer
 
 from kbwiki.cli import Interrupted, leave
 from kbwiki.cli.console import Screen, err, notice, out, print_json, print_table
-from kbwiki.cli.engine import open_engine
+from kbwiki.cli.engine import check_engine, open_engine
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.engines import Engine
@@ -43,6 +43,8 @@ def run_stages(
     verb = names[0] if len(names) == 1 else "build"
     with _interruptible(verb, paths or [], db), open_database(place) as database:
         stages = [stage_named(name) for name in names]
+        if {"extract", "write"} & set(names):
+            check_engine(place.settings, database)
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
             services.prune = prune
             try:

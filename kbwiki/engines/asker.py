@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeVar
 
@@ -16,7 +16,6 @@ from pydantic import BaseModel
 from kbwiki.engines.chat import Chat, NoReply, Reply, Stopped, Usage
 from kbwiki.engines.replies import BadReply, TruncatedReply, parse_reply
 from kbwiki.engines.tokens import count_tokens
-from kbwiki.errors import KbwikiError
 
 MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048}
 CLOSE_S = 1.0
@@ -48,14 +47,23 @@ class CallBook(Protocol):
         """Return (model, reply) of a call made before, or None; a reply that was cut is empty."""
         ...
 
-    def admitted(
-        self, model: str, input_tokens: int, output_tokens: int
-    ) -> AbstractContextManager[None]:
-        """Set aside what a call may cost while the block runs; BudgetError if it is too much."""
+    def begin(self, call: CallRecord, input_tokens: int, output_tokens: int) -> int:
+        """Write down a call that is about to be made, with the most that it may cost.
+
+        Returns its number, for `end` or `forget`; raises BudgetError if it may cost too much.
+        """
         ...
 
-    def record(self, call: CallRecord, key: str, reply: str | None) -> None:
-        """Write a call down and, unless ``reply`` is None, keep it under ``key``."""
+    def end(self, number: int, call: CallRecord, key: str, reply: str | None) -> None:
+        """Write down what a call came to and, unless ``reply`` is None, keep it under ``key``."""
+        ...
+
+    def forget(self, number: int) -> None:
+        """Strike out a call that was never sent."""
+        ...
+
+    def note(self, call: CallRecord) -> None:
+        """Write down a call that was answered from the cache."""
         ...
 
     def drop(self, what: str) -> None:
@@ -81,32 +89,38 @@ class Asker:
             # One that cannot be read, such as an import of something else, is asked for again.
             with suppress(BadReply):
                 parsed = parse_reply(found[1], kind) if found[1] else None
-                self._book.record(replace(call, status="cached", reply_model=found[0]), key, None)
+                self._book.note(replace(call, status="cached", reply_model=found[0]))
                 return None if parsed is None else (found[0], parsed)
-        limits = self._book.admitted(self.chat.model, count_tokens(prompt), MAX_OUTPUT[task])
-        with limits, self._under_way():
-            return self._call(call, key, prompt, kind)
+        n_tokens = count_tokens(prompt)
+        with self._under_way():
+            number = self._book.begin(call, n_tokens, MAX_OUTPUT[task])
+            entry = _Entry(self._book, number, key, call, n_tokens)
+            return self._call(entry, prompt, kind)
 
-    def _call(self, call: CallRecord, key: str, prompt: str, kind: type[M]) -> tuple[str, M] | None:
+    def _call(self, entry: "_Entry", prompt: str, kind: type[M]) -> tuple[str, M] | None:
+        limit = MAX_OUTPUT[entry.call.task]
         try:
-            reply = self.chat.complete(prompt, kind, MAX_OUTPUT[call.task])
+            reply = self.chat.complete(prompt, kind, limit, entry.lose)
         except Stopped:
+            entry.stop()
             raise
-        except KbwikiError as error:
-            if isinstance(error, NoReply):
-                call = replace(call, reply_model=error.model, usage=error.usage)
-            self._book.record(replace(call, reason=error.message), key, None)
+        except NoReply as error:
+            entry.call = replace(entry.call, reply_model=error.model, usage=error.usage)
+            entry.end("failed", error.message)
             raise
-        call = replace(call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
+        except BaseException as error:
+            entry.end("failed", getattr(error, "message", repr(error)))
+            raise
+        entry.call = replace(entry.call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
         try:
             parsed = _parsed(reply, kind)
         except BadReply as error:
-            self._book.record(replace(call, reason=error.message), key, None)
+            entry.end("failed", error.message)
             raise
         if parsed is None:
-            self._book.record(replace(call, status="truncated"), key, "")
+            entry.end("truncated", reply="")
             return None
-        self._book.record(replace(call, status="ok"), key, reply.text)
+        entry.end("ok", reply=reply.text)
         return reply.model, parsed
 
     @contextmanager
@@ -125,6 +139,40 @@ class Asker:
         with self._changed:
             self._changed.wait_for(lambda: self._n_calls == 0, CLOSE_S)
         self.chat.close()
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A call's line in the book, until it ends; ``n_lost`` attempts may be billed without a reply.
+
+    Each counts with its prompt: what a provider would have replied is not known.
+    """
+
+    book: CallBook
+    number: int
+    key: str
+    call: CallRecord
+    n_tokens: int
+    n_lost: int = 0
+
+    def lose(self) -> None:
+        self.n_lost += 1
+
+    def stop(self) -> None:
+        if self.n_lost:
+            self.end("lost", "stopped before the reply")
+        else:
+            self.book.forget(self.number)
+
+    def end(self, status: str, reason: str = "", reply: str | None = None) -> None:
+        usage = self.call.usage
+        if self.n_lost:
+            n = usage.input_tokens + self.n_lost * self.n_tokens
+            usage = replace(usage, input_tokens=n)
+            counted = f"{self.n_lost} attempts without a reply: their prompts are counted"
+            reason = f"{reason} ({counted})" if reason else counted
+        call = replace(self.call, status=status, reason=reason, usage=usage)
+        self.book.end(self.number, call, self.key, reply)
 
 
 def _parsed(reply: Reply, kind: type[M]) -> M | None:

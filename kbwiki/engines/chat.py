@@ -6,7 +6,6 @@ wire format, no prompt and no database.
 
 import math
 import random
-import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -25,6 +24,8 @@ GEMINI_MODEL = "gemini-flash-lite-latest"
 """The default of ``gemini``: Google's own name for its newest small model."""
 
 Notice = Callable[[str], None]
+Lost = Callable[[], None]
+"""Hears of each attempt that was given up after it was sent: the provider may bill it."""
 _POLL_S = 0.1
 _LONG_S = 2.0
 
@@ -69,6 +70,10 @@ class Stopped(KbwikiError):
     """The run was asked to end while a call waited; the item is neither done nor failed."""
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 class Chat(Protocol):
     """A language model behind a provider; safe to share between threads."""
 
@@ -78,7 +83,11 @@ class Chat(Protocol):
     """The model as asked for; what answered is in the reply."""
 
     def complete(
-        self, prompt: str, schema: "type[BaseModel] | None", max_output_tokens: int
+        self,
+        prompt: str,
+        schema: "type[BaseModel] | None",
+        max_output_tokens: int,
+        on_lost: Lost = nothing,
     ) -> Reply:
         """Return the model's reply, as JSON that fits ``schema`` where one is given.
 
@@ -99,13 +108,20 @@ class Fault(Exception):
     """Why one request failed, in our terms; a provider's module makes it from its own errors.
 
     pace: too fast, all wait; again: passes by itself; away: nobody answers; terms: the request is
-    not understood as put; item: this prompt will never do; run: no prompt will.
+    not understood as put; item: this prompt will never do; run: no prompt will. ``is_lost``: it was
+    sent and no reply read, so it may be billed.
     """
 
     def __init__(
-        self, kind: FaultKind, what: str, hint: str = "", wait_s: float | None = None
+        self,
+        kind: FaultKind,
+        what: str,
+        hint: str = "",
+        wait_s: float | None = None,
+        is_lost: bool = False,
     ) -> None:
         super().__init__(what)
+        self.is_lost = is_lost
         self.kind = kind
         self.what = what
         self.hint = hint
@@ -120,7 +136,7 @@ class Patience:
     base_s: float = 1.0
     cap_s: float = 60.0
     max_pause_s: float = 900.0
-    grace_s: float = 1.0
+    grace_s: float = 0.8
 
 
 class Patient:
@@ -146,7 +162,7 @@ class Patient:
         self._lock = threading.Lock()
         self._draw = draw
 
-    def call(self, n_tokens: int, raw: Callable[[], Reply]) -> Reply:
+    def call(self, n_tokens: int, raw: Callable[[], Reply], on_lost: Lost = nothing) -> Reply:
         """Return the first reply of ``raw``, which raises Fault; ``n_tokens`` is an estimate.
 
         A fault of kind ``terms`` passes through: the caller may know another way to ask.
@@ -157,8 +173,10 @@ class Patient:
             self._sleep(0.0)
             ticket = self._limiter.take(n_tokens, self._sleep)
             try:
-                reply = self._watched(raw)
+                reply = self._watched(raw, on_lost)
             except Fault as fault:
+                if fault.is_lost:
+                    on_lost()
                 if fault.kind == "pace":
                     refusals += 1
                     wait_s = self._pause(fault, refusals)
@@ -188,7 +206,7 @@ class Patient:
         if self._stop.wait(seconds):
             raise stopped(self._where)
 
-    def _watched(self, raw: Callable[[], Reply]) -> Reply:
+    def _watched(self, raw: Callable[[], Reply], on_lost: Lost) -> Reply:
         """Run ``raw`` in a thread that may be left behind: a blocking socket cannot be interrupted.
 
         A time-out of the SDK restarts with every byte, so the deadline for the whole is kept here;
@@ -199,9 +217,11 @@ class Patient:
         ends_at = time.monotonic() + self._deadline_s
         while not outcome.done.wait(_POLL_S):
             if self._stop.is_set() and not outcome.done.wait(self._patience.grace_s):
+                on_lost()
                 raise stopped(self._where)
             if time.monotonic() > ends_at:
-                raise Fault("again", f"no whole reply within {self._deadline_s:.0f} s")
+                what = f"no whole reply within {self._deadline_s:.0f} s"
+                raise Fault("again", what, is_lost=True)
         return outcome.take()
 
     def _check_pause(self, fault: Fault, paused_s: float) -> None:
@@ -264,64 +284,6 @@ class _Outcome:
         self._error = error
         self.done.set()
         return True
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A part of a request that some provider or model refuses.
-
-    ``options`` in order of preference, ending with what asks for nothing; ``said`` finds it in a
-    refusal; ``notice`` tells a person that the end was reached.
-    """
-
-    name: str
-    options: tuple[object, ...]
-    said: str
-    notice: str = ""
-
-
-class Terms:
-    """What one provider accepts, found out by asking: the first option of each not refused yet."""
-
-    def __init__(self, terms: tuple[Term, ...], on_notice: Notice | None = None) -> None:
-        self._terms = terms
-        self._at = dict.fromkeys((term.name for term in terms), 0)
-        self._lock = threading.Lock()
-        self._on_notice = on_notice
-
-    def now(self) -> dict[str, object]:
-        """Return the option of each term to ask with."""
-        with self._lock:
-            return {term.name: term.options[self._at[term.name]] for term in self._terms}
-
-    def concede(self, asked: Mapping[str, object], refusal: str) -> bool:
-        """Give way where ``refusal`` names a term; False when there is nothing to give.
-
-        Workers that asked together concede together: one step, one notice.
-        """
-        for term in self._terms:
-            index = term.options.index(asked[term.name])
-            if index + 1 == len(term.options) or not re.search(term.said, refusal, re.IGNORECASE):
-                continue
-            last = len(term.options) - 1
-            with self._lock:
-                is_news = self._at[term.name] < last == index + 1
-                self._at[term.name] = max(self._at[term.name], index + 1)
-            if is_news and term.notice and self._on_notice:
-                self._on_notice(term.notice)
-            return True
-        return False
-
-
-def negotiate(where: str, terms: Terms, ask: Callable[[dict[str, object]], Reply]) -> Reply:
-    """Return the reply of ``ask``, giving way on the terms that the provider refuses."""
-    while True:
-        asked = terms.now()
-        try:
-            return ask(asked)
-        except Fault as fault:
-            if not terms.concede(asked, fault.what):
-                raise ModelError(f"{where}: {fault.what}.", fault.hint) from fault
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -414,7 +376,6 @@ def make_chat(  # noqa: PLR0913 - one keyword for each setting
     project: str = "",
     location: str = "",
     timeout_s: float = 120.0,
-    tokens_per_minute: float | None = None,
     patience: Patience | None = None,
     stop: threading.Event | None = None,
     on_notice: Notice | None = None,
@@ -427,7 +388,7 @@ def make_chat(  # noqa: PLR0913 - one keyword for each setting
     """
     account = Account(check_key(name, key), base_url, project, location)
     way = Way(
-        Limiter(tokens_per_minute),
+        Limiter(),
         patience or Patience(),
         timeout_s,
         stop or threading.Event(),

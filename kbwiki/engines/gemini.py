@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 from kbwiki.engines.chat import (
     Account,
     Fault,
+    Lost,
     NoReply,
     Reply,
-    Term,
-    Terms,
     Usage,
     Way,
     clean,
     estimate_tokens,
-    negotiate,
+    nothing,
     retry_after,
 )
+from kbwiki.engines.negotiate import Term, Terms, negotiate
 from kbwiki.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,7 +60,11 @@ class GeminiChat:
         return f"GeminiChat({self.model!r})"
 
     def complete(
-        self, prompt: str, schema: "type[BaseModel] | None", max_output_tokens: int
+        self,
+        prompt: str,
+        schema: "type[BaseModel] | None",
+        max_output_tokens: int,
+        on_lost: Lost = nothing,
     ) -> Reply:
         """Return the model's reply; see Chat."""
         from kbwiki.engines.replies import ask_in_words, schema_of
@@ -71,19 +75,10 @@ class GeminiChat:
             by_schema = described if terms["schema"] else None
             text = prompt if by_schema or not described else ask_in_words(prompt, described)
             config = _config(terms, described is not None, by_schema, max_output_tokens)
-            return self._patient.call(estimate_tokens(text), lambda: self._ask(text, config))
+            n_tokens = estimate_tokens(text)
+            return self._patient.call(n_tokens, lambda: self._ask(text, config), on_lost)
 
         return negotiate(NAME, self._terms, ask)
-
-    def count_tokens(self, text: str) -> int:
-        """Return the model's own count of a text's tokens; a request, but a free one."""
-
-        def ask() -> Reply:
-            with _Translated(self._key):
-                counted = self._client.models.count_tokens(model=self.model, contents=text)
-            return Reply("", self.model, Usage(counted.total_tokens or 0), False, 0)
-
-        return negotiate(NAME, self._terms, lambda _: self._patient.call(0, ask)).usage.input_tokens
 
     def close(self) -> None:
         """Close the HTTP client."""
@@ -222,7 +217,7 @@ class _Translated:
         if isinstance(error, errors.APIError):
             raise _fault(error, self._key) from error
         if isinstance(error, errors.UnknownApiResponseError | JSONDecodeError | ValidationError):
-            raise Fault("again", "the reply is no JSON of Gemini's") from error
+            raise Fault("again", "the reply is no JSON of Gemini's", is_lost=True) from error
         if isinstance(error, auth.TransportError):
             raise Fault("away", "cannot reach Google's sign-in") from error
         if isinstance(error, auth.GoogleAuthError):
@@ -240,8 +235,8 @@ def _network_fault(error: BaseException) -> Fault | None:
     if names & {"httpx.ConnectError", "httpx2.ConnectError"}:
         return Fault("away", "no connection", "Is the network up, and the base URL right?")
     if names & {"httpx.TimeoutException", "httpx2.TimeoutException"}:
-        return Fault("again", "no reply in time")
-    return Fault("again", "the connection broke before the reply was whole")
+        return Fault("again", "no reply in time", is_lost=True)
+    return Fault("again", "the connection broke before the reply was whole", is_lost=True)
 
 
 def _fault(error: "errors.APIError", key: str) -> Fault:

@@ -4,17 +4,22 @@ Whatever a model says is checked against the source: a quote that is not there i
 an unknown title becomes plain text, a statement without evidence is left out, and all are counted.
 """
 
+import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
-from kbwiki.engines.asker import Asker, CallBook
+from pydantic import BaseModel
+
+from kbwiki.engines.asker import MAX_OUTPUT, Asker, CallBook
 from kbwiki.engines.chat import Chat
 from kbwiki.engines.quotes import find_quote
 from kbwiki.engines.windows import Window, cut_windows, halves
 from kbwiki.errors import ModelError
-from kbwiki.prompts import fenced, fill, prompts_sha
+from kbwiki.prompts import fenced, fill, prompt_text
 from kbwiki.prompts.answer import AnswerReply
 from kbwiki.prompts.extract import ConceptReply, ExtractReply
 from kbwiki.prompts.same import SameReply
@@ -39,6 +44,8 @@ from kbwiki.text.links import link
 from kbwiki.text.normal import canonical_key, clean_line, escape_markdown
 from kbwiki.text.words import lang_of, lemma_key
 
+VERSION = "1"
+"""Goes up when the same reply becomes another record or page."""
 WINDOW_TOKENS = 3000
 MAX_EVIDENCE = 40
 MIN_EVIDENCE = 3
@@ -48,6 +55,17 @@ RELATION_RANK = 0.6
 
 _WIKILINK = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]]*))?\]\]")
 _LANGUAGES = {"en": "English", "ru": "Russian"}
+
+
+@cache
+def _method_sha() -> str:
+    """Return a short hash of all that decides what is read and written besides the model."""
+    sizes = [WINDOW_TOKENS, MAX_EVIDENCE, MIN_EVIDENCE, MAX_TARGETS]
+    sizes += [MAX_OUTPUT["extract"], MAX_OUTPUT["write"]]
+    models: list[type[BaseModel]] = [ExtractReply, WriteReply]
+    schemas = [json.dumps(model.model_json_schema(), sort_keys=True) for model in models]
+    parts = [VERSION, prompt_text("extract"), prompt_text("write"), *map(str, sizes), *schemas]
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +85,7 @@ class LlmEngine:
     def __init__(self, chat: Chat, book: CallBook) -> None:
         self._asker = Asker(chat, book)
         self._drop = book.drop
-        self.name = f"{chat.name}:{chat.model}:{prompts_sha()}"
+        self.name = f"{chat.name}:{chat.model}:{_method_sha()}"
 
     def close(self) -> None:
         """Give back the connections to the provider."""
@@ -233,17 +251,16 @@ class LlmEngine:
 
     def write(self, brief: Brief, item: str = "") -> Article:
         """Return the page of one concept or source, each statement with its evidence."""
-        evidence = best_evidence(brief)
+        brief, evidence = worded(brief)
         if not evidence:
             return Article(brief.title, brief.lang, "", "", (), self._asker.chat.model)
-        brief = replace(brief, lang=_language(brief, evidence))
         while True:
             reply = self._asker.ask("write", write_prompt(brief, evidence), WriteReply, item)
             if reply is not None:
                 return self._page(brief, evidence, *reply)
-            if len(evidence) <= MIN_EVIDENCE:
+            evidence = less(evidence)
+            if not evidence:
                 raise ModelError(f"{item}: the reply does not fit, even for little evidence.")
-            evidence = evidence[: len(evidence) // 2]
 
     def _page(
         self, brief: Brief, evidence: list[Statement], model: str, reply: WriteReply
@@ -322,36 +339,45 @@ def _alias(name: str) -> Alias:
 
 def extract_prompt(document: Document, window: Window, number: str, total: str) -> str:
     """Return the prompt that asks what a window holds."""
-    return fill(
-        "extract",
-        title=clean_line(document.title) or "untitled",
-        number=number,
-        total=total,
-        text=fenced(document.text[window.start : window.end]),
-    )
+    title = clean_line(document.title) or "untitled"
+    part = f"Source: {title}\n\n{document.text[window.start : window.end]}"
+    return fill("extract", number=number, total=total, part=fenced(part))
 
 
 def write_prompt(brief: Brief, evidence: list[Statement]) -> str:
     """Return the prompt that asks for a page."""
     lines = [
-        f"[{n}] ({s.source_title}) {clean_line(s.text)}" + _in_other_words(s)
+        f"Subject: {clean_line(brief.title)}",
+        f"Kind: {brief.kind}",
+        f"Other names: {', '.join(map(clean_line, brief.aliases)) or 'none'}",
+        "",
+        "Pages that may be linked:",
+        *(link_targets(brief, evidence) or ["none"]),
+        "",
+        "Evidence:",
+    ]
+    lines += [
+        f"[{n}] ({clean_line(s.source_title)}) {clean_line(s.text)}" + _in_other_words(s)
         for n, s in enumerate(evidence, 1)
     ]
-    return fill(
-        "write",
-        language=_LANGUAGES[brief.lang],
-        title=brief.title,
-        kind=brief.kind,
-        aliases=", ".join(brief.aliases) or "none",
-        targets="\n".join(link_targets(brief, evidence)) or "none",
-        evidence=fenced("\n".join(lines)),
-    )
+    return fill("write", language=_LANGUAGES[brief.lang], brief=fenced("\n".join(lines)))
 
 
 def _in_other_words(statement: Statement) -> str:
     wording = clean_line(statement.wording)
     is_new = wording and canonical_key(wording) != canonical_key(statement.text)
     return f"\n    that is: {wording}" if is_new else ""
+
+
+def worded(brief: Brief) -> tuple[Brief, list[Statement]]:
+    """Return a brief in the language that its page will have, and the evidence for the prompt."""
+    evidence = best_evidence(brief)
+    return replace(brief, lang=_language(brief, evidence)), evidence
+
+
+def less(evidence: list[Statement]) -> list[Statement]:
+    """Return the evidence to ask with where the reply for all of it was cut; none if at the end."""
+    return evidence[: len(evidence) // 2] if len(evidence) > MIN_EVIDENCE else []
 
 
 def best_evidence(brief: Brief) -> list[Statement]:

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 from kbwiki.engines.chat import (
     Account,
     Fault,
+    Lost,
     NoReply,
     Reply,
-    Term,
-    Terms,
     Usage,
     Way,
     clean,
     estimate_tokens,
-    negotiate,
+    nothing,
     retry_after,
 )
-from kbwiki.errors import ConfigError
+from kbwiki.engines.negotiate import Term, Terms, negotiate
+from kbwiki.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     import openai
@@ -38,6 +38,8 @@ BASE_URL = "https://api.openai.com/v1"
 _KEY_HINT = "Set OPENAI_API_KEY, or the base URL of a server that needs no key."
 _MONEY_HINT = "See your account's billing page, then run again; what is done is kept."
 _MONEY = re.compile(r"insufficient_quota|billing|insufficient (?:balance|credits|funds)", re.I)
+_TOO_LARGE = r"tokens\b.*(?:too (?:large|big|high|many)|at most|exceed|maximum|less than or equal)"
+_TOO_LONG = re.compile(r"context.{0,9}(?:length|window|size)|(?:prompt|input).{0,9}too long", re.I)
 _TERMS = (
     Term(
         "schema",
@@ -45,7 +47,14 @@ _TERMS = (
         r"response_?format|json_?schema|schema|grammar",
         "openai: this server takes no reply schema; asking for JSON in words.",
     ),
-    Term("limit", ("max_tokens", "max_completion_tokens", None), r"max_(?:completion_)?tokens"),
+    # A model with a small context refuses the number, not the name; what does not fit it is cut,
+    # and asked again in smaller pieces.
+    Term("cap", (None, 4096, 2048, 1024), _TOO_LARGE),
+    Term(
+        "limit",
+        ("max_tokens", "max_completion_tokens", None),
+        rf"^(?!.*(?:{_TOO_LARGE})).*max_(?:completion_)?tokens",
+    ),
     Term("temperature", (0.0, None), r"temperature"),
     Term("thinking", ("none", "minimal", "low", None), r"reasoning|think"),
 )
@@ -69,7 +78,11 @@ class OpenAIChat:
         return f"OpenAIChat({self.model!r})"
 
     def complete(
-        self, prompt: str, schema: "type[BaseModel] | None", max_output_tokens: int
+        self,
+        prompt: str,
+        schema: "type[BaseModel] | None",
+        max_output_tokens: int,
+        on_lost: Lost = nothing,
     ) -> Reply:
         """Return the model's reply; see Chat."""
         from kbwiki.engines.replies import ask_in_words, schema_of
@@ -84,9 +97,16 @@ class OpenAIChat:
                 body["response_format"] = _response_format(name, described)
             elif described:
                 text = ask_in_words(prompt, described)
-            return self._patient.call(estimate_tokens(text), lambda: self._ask(text, body))
+            n_tokens = estimate_tokens(text)
+            return self._patient.call(n_tokens, lambda: self._ask(text, body), on_lost)
 
-        return negotiate(NAME, self._terms, ask)
+        try:
+            return negotiate(NAME, self._terms, ask)
+        except ModelError as error:
+            if not _TOO_LONG.search(error.message):
+                raise
+            # A part too long for the model is asked again in smaller pieces, as is a long reply.
+            return Reply("", self.model, Usage(), True, 0)
 
     def close(self) -> None:
         """Close the HTTP client."""
@@ -120,7 +140,9 @@ def _make_client(account: Account, way: Way) -> "openai.OpenAI":
 def _body(terms: Mapping[str, object], max_output_tokens: int) -> dict[str, Any]:
     body: dict[str, Any] = {}
     if terms["limit"]:
-        body[str(terms["limit"])] = max_output_tokens
+        cap = terms["cap"]
+        limit = min(max_output_tokens, cap) if isinstance(cap, int) else max_output_tokens
+        body[str(terms["limit"])] = limit
     if terms["temperature"] is not None:
         body["temperature"] = terms["temperature"]
     if terms["thinking"]:
@@ -141,14 +163,14 @@ def _reply(completion: "ChatCompletion", asked: str, ms: int) -> Reply:
     # The SDK hands on whatever JSON came, typed as if it were a completion.
     choices = getattr(completion, "choices", None)
     if choices is None:
-        raise Fault("again", "the reply is no chat completion")
+        raise Fault("again", "the reply is no chat completion", is_lost=True)
     usage = _usage(getattr(completion, "usage", None))
     model = completion.model or asked
     if not choices:
         raise NoReply("openai: no choices.", model=model, usage=usage)
     message, finish = choices[0].message, choices[0].finish_reason
     if message is None:
-        raise Fault("again", "the reply holds no message")
+        raise Fault("again", "the reply holds no message", is_lost=True)
     if finish == "content_filter" or getattr(message, "refusal", None):
         why = clean(getattr(message, "refusal", None) or "content_filter")
         raise NoReply(f"openai: the reply was withheld ({why}).", model=model, usage=usage)
@@ -186,18 +208,18 @@ class _Translated:
         if isinstance(error, openai.APIStatusError):
             raise _fault(error, self._key) from error
         if isinstance(error, openai.APITimeoutError):
-            raise Fault("again", "no reply in time") from error
+            raise Fault("again", "no reply in time", is_lost=True) from error
         if isinstance(error, openai.APIConnectionError):
             raise _connection_fault(error) from error
         if isinstance(error, openai.APIError | JSONDecodeError):
-            raise Fault("again", "the reply is no JSON") from error
+            raise Fault("again", "the reply is no JSON", is_lost=True) from error
 
 
 def _connection_fault(error: BaseException) -> Fault:
     cause = error.__cause__
     if cause is not None and type(cause).__name__ == "ConnectError":
         return Fault("away", "no connection", "Is the server up, and the base URL right?")
-    return Fault("again", "the connection broke before the reply was whole")
+    return Fault("again", "the connection broke before the reply was whole", is_lost=True)
 
 
 def _fault(error: "openai.APIStatusError", key: str) -> Fault:

@@ -57,14 +57,12 @@ _LONE_SURROGATE = re.compile(
 )
 
 
-def parse_reply(text: str, model: type[Model], *, truncated: bool = False) -> Model:
+def parse_reply(text: str, model: type[Model]) -> Model:
     """Return a reply as an instance of ``model``; unknown fields are ignored.
 
     A bare list is taken for the model's only required field. Raises TruncatedReply where the
-    provider says so or the JSON does not end, BadReply for everything else that is wrong.
+    JSON does not end, BadReply for everything else that is wrong.
     """
-    if truncated:
-        raise TruncatedReply(_say("the token limit cut it", text), "Ask for less at once.")
     body = _THINKING.sub("", text.lstrip("\ufeff")).strip()
     if not body:
         raise BadReply("reply: empty.")

@@ -17,13 +17,6 @@ def fill(task: str, **values: str) -> str:
     return Template(prompt_text(task)).substitute(values)
 
 
-@cache
-def prompts_sha() -> str:
-    """Return a short hash of all prompts: a changed prompt makes what it wrote stale."""
-    tasks = ("extract", "write", "same", "answer")
-    return hashlib.sha256("".join(prompt_text(task) for task in tasks).encode()).hexdigest()[:8]
-
-
 def fenced(text: str) -> str:
     """Return text between two lines that it cannot itself contain, so that it is read as data."""
     mark = hashlib.sha256(text.encode()).hexdigest()[:12]

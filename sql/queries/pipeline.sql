@@ -22,10 +22,7 @@ delete from kb.attempt where stage = %(stage)s and item = any (%(items)s::text[]
 delete from kb.lease
 where stage = %(stage)s and owner <> %(owner)s
   and (expires_at < clock_timestamp()
-       or hashtextextended('kbwiki:' || owner, 0) not in (
-              select (classid::bigint << 32) | objid::bigint from pg_locks
-              where locktype = 'advisory' and objsubid = 1 and granted
-                and database = (select oid from pg_database where datname = current_database())));
+       or hashtextextended('kbwiki:' || owner, 0) not in (select hash from kb.held_name));
 
 -- name: list_leases
 select item from kb.lease where stage = %(stage)s and owner <> %(owner)s;
@@ -39,10 +36,7 @@ from unnest(%(items)s::text[]) as item;
 select count(*) from kb.lease
 where stage = %(stage)s and owner <> %(owner)s and item = any (%(items)s::text[])
   and expires_at >= clock_timestamp()
-  and hashtextextended('kbwiki:' || owner, 0) in (
-          select (classid::bigint << 32) | objid::bigint from pg_locks
-          where locktype = 'advisory' and objsubid = 1 and granted
-            and database = (select oid from pg_database where datname = current_database()));
+  and hashtextextended('kbwiki:' || owner, 0) in (select hash from kb.held_name);
 
 -- name: renew_leases
 update kb.lease set expires_at = clock_timestamp() + make_interval(secs => %(lease_s)s) where owner = %(owner)s;

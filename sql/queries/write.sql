@@ -85,3 +85,7 @@ kept as (
     returning ordinal
 )
 select count(*) from kept;
+
+-- name: find_model_page
+-- The engine of a page that a model wrote: the second word of what it was written as.
+select split_part(written_as, ' ', 2) from kb.article where written_as !~ '^\S+ local-' limit 1;

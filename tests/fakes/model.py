@@ -28,7 +28,7 @@ def is_read(request: Request) -> bool:
 def reader(request: Request) -> Step:
     """Answer as a careful model would: with what the grammar finds in the part it was given."""
     text = data_of(request.prompt)
-    reply = extracted(text) if is_read(request) else written(text, request.prompt)
+    reply = extracted(text.partition("\n\n")[2]) if is_read(request) else written(text)
     return Say(json.dumps(reply, ensure_ascii=False), model=MODEL)
 
 
@@ -52,10 +52,10 @@ def extracted(text: str) -> dict[str, Any]:
     return {"summary": read.summary, "concepts": concepts, "claims": claims}
 
 
-def written(text: str, prompt: str) -> dict[str, Any]:
+def written(text: str) -> dict[str, Any]:
     """A page with a statement for each of three pieces of evidence, and two that must go."""
     lines = [line for line in text.splitlines() if line.startswith("[")]
-    targets = prompt.split("Pages that may be linked:\n", 1)[1].split("\n\n", 1)[0].splitlines()
+    targets = text.split("Pages that may be linked:\n", 1)[1].split("\n\n", 1)[0].splitlines()
     said = [
         {"text": f"Statement {n} names [[{targets[0]}]] and [[No such page]].", "cites": [n]}
         for n, _ in enumerate(lines[:3], 1)

@@ -14,7 +14,6 @@ from kbwiki.engines.replies import (
     parse_reply,
     schema_of,
 )
-from kbwiki.errors import ModelError
 from kbwiki.prompts.extract import ExtractReply
 
 
@@ -191,12 +190,6 @@ def test_the_first_part_of_a_cut_list_is_not_taken_for_the_answer() -> None:
 
     with pytest.raises(TruncatedReply):
         parse_reply('[{"name": "a"}, {"name": "b"', Lax)
-
-
-def test_a_reply_that_the_provider_cut_is_not_read_even_if_it_looks_whole() -> None:
-    with pytest.raises(TruncatedReply, match="token limit"):
-        parse_reply(WHOLE, Found, truncated=True)
-    assert issubclass(TruncatedReply, ModelError)
 
 
 class Strict(BaseModel):
