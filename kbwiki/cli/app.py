@@ -371,10 +371,12 @@ def cache_import(
     load_cache(file, db=db)
 
 
-def _add_database_commands() -> None:
+def _add_groups() -> None:
     from kbwiki.cli.database import database_app
+    from kbwiki.cli.evals import eval_app
 
     app.add_typer(database_app, name="db")
+    app.add_typer(eval_app, name="eval")
 
 
-_add_database_commands()
+_add_groups()

@@ -96,11 +96,16 @@ class _Group:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's word on two names, by lemma key: one concept under the first's title, or two."""
+    """That two names, by lemma key, are one concept or two.
+
+    A person's word comes before all rules, and the first's title stays; else it is a likeness that
+    resolution found, and the title is chosen as always.
+    """
 
     first: str
     second: str
     same: bool
+    by_person: bool = True
 
 
 def resolve_candidates(
@@ -159,8 +164,9 @@ def _merge(groups: dict[str, _Group], decisions: Sequence[Decision]) -> list[_Gr
     """
     claims = _claims(groups)
     names = _Names(groups, claims, decisions)
-    given_up = {d.second for d in decisions if d.same}
-    for decision in sorted(decisions, key=lambda d: (d.first, d.second)):
+    by_person = [d for d in decisions if d.by_person]
+    given_up = {d.second for d in by_person if d.same}
+    for decision in sorted(by_person, key=lambda d: (d.first, d.second)):
         if decision.same and decision.first in groups and decision.second in groups:
             if decision.first not in given_up:
                 groups[decision.first].decided = _title(groups[decision.first])
@@ -169,6 +175,10 @@ def _merge(groups: dict[str, _Group], decisions: Sequence[Decision]) -> list[_Gr
         for long in _owners(short, claims[short], groups):
             if names.may_join(short, long):
                 names.join(short, long)
+    found = (d for d in decisions if not d.by_person and {d.first, d.second} <= groups.keys())
+    for likeness in sorted(found, key=lambda d: (d.first, d.second)):
+        if likeness.same and names.may_join(likeness.first, likeness.second):
+            names.join(likeness.first, likeness.second)
     return [_joined(parts) for key, parts in sorted(names.members.items()) if parts]
 
 

@@ -191,3 +191,35 @@ ASKING = _words(
     "мочь есть такой отличаться означать значить говорить работать использоваться "
 )
 """Words that ask, or that any question may hold."""
+
+BARE_METHODS = _words(
+    "method algorithm technique procedure scheme approach mechanism "
+    "метод алгоритм техника процедура схема подход механизм"
+)
+"""Words for a kind without which a name of two words and more names the same."""
+
+BARE_NAMES = _words(
+    "model architecture optimizer benchmark dataset family "
+    "модель архитектура оптимизатор бенчмарк датасет семейство"
+)
+"""Words for a kind without which a proper name names the same."""
+
+BACKGROUND = tuple(
+    sorted(
+        _words(
+            "method result problem question theory experiment water house year country city "
+            "child money government school book music language law war health animal plant "
+            "tree river mountain sea sky sun light sound colour number time space energy "
+            "force body mind work machine computer program data signal image word text "
+            "history science art market company food weather road метод результат проблема "
+            "вопрос теория эксперимент вода дом год страна город ребенок деньги правительство "
+            "школа книга музыка язык закон война здоровье животное растение дерево река гора "
+            "море небо солнце свет звук цвет число время пространство энергия сила тело разум "
+            "работа машина компьютер программа данные сигнал изображение слово текст история "
+            "наука искусство рынок компания еда погода дорога "
+        )
+    )
+)
+"""Everyday words of both languages, against which the vectors of names are measured: so a small
+store has something to compare with too.
+"""

@@ -197,7 +197,10 @@ def lemma_key(name: str) -> str:
 
 @lru_cache(maxsize=200_000)
 def lemma(word: str) -> str:
-    """Return the dictionary form of one word, lower case, ё as е; unknown words stay."""
+    """Return the dictionary form of one word, lower case, ё as е; unknown words stay.
+
+    British and American spellings are one. A noun in -ing stays: modelling makes no model.
+    """
     if _ACRONYM_PLURAL.fullmatch(word):
         word = word[:-1]
     low = word.casefold().replace("ё", "е")
@@ -209,9 +212,32 @@ def lemma(word: str) -> str:
         return low
     import simplemma
 
+    if _ING.fullmatch(low):
+        stem = simplemma.lemmatize(low, lang="en").casefold()
+        is_doubled = stem.endswith("ll") and not is_listed(stem) and is_listed(stem[:-1])
+        return low[:-4] + "ing" if is_doubled else low
     found = simplemma.lemmatize(low, lang="en").casefold()
     # A name that the dictionary lacks (DeltaNets) still loses its plural.
-    return found[:-1] if found == low and _PLURAL.search(low) else found
+    found = found[:-1] if found == low and _PLURAL.search(low) else found
+    return _american(found)
+
+
+_ING = re.compile(r"[a-z]{3,}ing")
+_SPELLINGS = (
+    (re.compile(r"is(?=(?:e[rds]?|ation)$)"), "iz"),
+    (re.compile(r"ys(?=e[rds]?$)"), "yz"),
+    (re.compile(r"(?<=...)our$"), "or"),
+    (re.compile(r"(?<=[tb])re$"), "er"),
+)
+
+
+def _american(word: str) -> str:
+    """Return the American spelling of a lemma, unless the dictionary knows the British alone."""
+    for pattern, letters in _SPELLINGS:
+        other = pattern.sub(letters, word)
+        if other != word and len(word) > 4 and (is_listed(other) or not is_listed(word)):
+            return other
+    return word
 
 
 def _likeliest(found: tuple[Any, ...]) -> Any:

@@ -1,0 +1,117 @@
+"""Commands that measure a part of kbwiki on labelled rows; they leave the store as it was."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kbwiki.cli.console import out, print_json, print_table
+from kbwiki.cli.store import Place, find_place, open_database, open_embedder
+
+if TYPE_CHECKING:
+    from kbwiki.engines import Engine
+    from kbwiki.text.sameness import EmbedNames
+
+eval_app = typer.Typer(
+    help="Measure how well a part does, on labelled rows of your own.", no_args_is_help=True
+)
+
+Rows = Annotated[Path, typer.Argument(help="Tab-separated rows under a line of column names.")]
+Db = Annotated[
+    str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+@eval_app.command()
+def same(file: Rows, db: Db = None, as_json: Json = False) -> None:
+    """Tell which names are one concept: columns first, second, same (yes, no), two texts."""
+    from kbwiki.evaluate.same import judge_rows, measure, read_rows
+
+    rows = read_rows(file)
+    with _open_engine(db) as (engine, embed):
+        judged = judge_rows(rows, engine, embed)
+    tables = {
+        split: measure([j for j in judged if split in {"all", j.row.split}])
+        for split in ("tune", "unseen", "all")
+    }
+    missed = [j for j in judged if j.row.same != (j.band not in {"queue", "apart"})]
+    if as_json:
+        for split, table in tables.items():
+            print_json({"split": split, **table})
+        for j in missed:
+            label = {"first": j.row.first, "second": j.row.second, "same": j.row.same}
+            print_json({**label, "band": j.band, "split": j.row.split})
+        return
+    _show_same(tables)
+    wrong: list[list[object]] = [
+        [j.row.first, j.row.second, j.band] for j in missed if j.band != "queue"
+    ]
+    print_table(["one", "other", "became"], wrong, "judged wrongly")
+
+
+def _show_same(tables: dict[str, dict[str, object]]) -> None:
+    rows: list[list[object]] = []
+    for split, table in tables.items():
+        bands = table["bands"]
+        assert isinstance(bands, dict)
+        rows += [
+            [split, band, b["merged"], b["wrong"], _percent(b["precision"]), _percent(b["recall"])]
+            for band, b in bands.items()
+        ]
+    print_table(["pairs", "band", "merged", "wrong", "precision", "recall so far"], rows)
+    names = ("duplicates", "queued", "queued_apart", "false_merges")
+    totals = [
+        [split, table["pairs"], *(_percent(table[name]) for name in names)]
+        for split, table in tables.items()
+    ]
+    print_table(["pairs", "n", *(name.replace("_", " ") for name in names)], totals)
+    out.print(
+        "duplicates: true pairs left as two with nobody asked; queued: true pairs that wait for a "
+        "person; queued apart: different ones that do; false merges: different ones made one."
+    )
+
+
+def _percent(share: object) -> str:
+    return f"{share:.1%}" if isinstance(share, float) else "-"
+
+
+@contextmanager
+def _open_engine(db: str | None) -> Iterator[tuple["Engine", "EmbedNames | None"]]:
+    """Yield the engine of the settings and a way to embed names, None where there is no embedder.
+
+    A database is opened only for an engine whose calls go into the ledger.
+    """
+    from kbwiki.cli.console import notice
+    from kbwiki.cli.engine import engine_name, open_engine
+    from kbwiki.config import find_home, load_settings
+    from kbwiki.engines.local import LocalEngine
+    from kbwiki.errors import ConfigError
+
+    home = find_home(Path.cwd())
+    root = home.parent if home else Path.cwd()
+    place = Place(load_settings(root / ".env", database_url=db), root, home or root)
+    embed: EmbedNames | None = None
+    try:
+        embedder = open_embedder(place, notice)
+        embed = partial(embedder.embed, kind="query")
+    except ConfigError as error:
+        notice(f"no vectors: {error}")
+    if engine_name(place.settings) == "local":
+        yield LocalEngine(), embed
+        return
+    stop = Event()
+    place = find_place(db)
+    with open_database(place) as database:
+        engine, ledger = open_engine(place, database.url, None, stop)
+        try:
+            yield engine, embed
+        finally:
+            stop.set()
+            engine.close()
+            if ledger:
+                ledger.close()
