@@ -110,6 +110,7 @@ def plan_build(
     plan = _Rehearsal(services, provider, model)
     plan.services = replace(services, engine=_StandIn(plan, services.engine), memo={})
     with suppress(_Undo), services.database.transaction():
+        plan.last_concept = services.database.value("last_concept")
         _ingest(plan, on_progress)
         _extract(plan, on_progress)
         if plan.guessed:

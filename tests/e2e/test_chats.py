@@ -528,6 +528,37 @@ def test_a_newer_openai_model_gets_the_words_it_knows(setup: Setup) -> None:
     assert len(setup.server.asked()) == 5
 
 
+LARGE = "'max_tokens' is too large: {}. This model supports at most 2048 completion tokens."
+
+
+def test_a_limit_that_is_too_large_is_lowered_and_stays_a_limit(setup: Setup) -> None:
+    def answer(request: Request) -> Step:
+        limit = request.body["max_tokens"]
+        return Fail(400, LARGE.format(limit)) if limit > 2048 else found("a")
+
+    setup.server.answer = answer
+    chat = setup.chat("openai", "small")
+    for _ in range(2):
+        assert chat.complete("x", Found, 8192).text == found("a")
+    assert [r.body["max_tokens"] for r in setup.server.asked()] == [8192, 4096, 2048, 2048]
+
+
+CONTEXT = [
+    "This model's maximum context length is 4096 tokens. However, you requested 9000 tokens.",
+    "the request exceeds the available context size, try increasing it",
+    "Prompt is too long: 9000 tokens",
+]
+
+
+@pytest.mark.parametrize("words", CONTEXT)
+def test_a_prompt_too_long_for_the_model_is_to_be_asked_in_smaller_pieces(
+    setup: Setup, words: str
+) -> None:
+    setup.server.answer = lambda request: Fail(400, words)
+    reply = setup.chat("openai", "small").complete("x", Found, 8192)
+    assert (reply.truncated, reply.text, reply.usage) == (True, "", Usage())
+
+
 # Many at once, and the end of a run.
 
 

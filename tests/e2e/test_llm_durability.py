@@ -8,13 +8,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from conftest import ROOT, Store
-from fakes.fake_gemini import FakeGemini, Request, Step
+from fakes.fake_gemini import FakeGemini, Request, Say, Step
 from fakes.model import MODEL, reader
 
 WAIT_S = 60.0
@@ -166,6 +167,46 @@ def test_a_build_that_is_killed_ten_times_ends_alike_and_pays_for_no_reply_twice
     assert _content(killed) == _content(alone)
     assert _wiki(folder) == _wiki(other)
     assert _one(killed, "select count(*) from kb.lease") == 0
+    n_lost, n_open = _lost(killed)
+    assert 0 < n_lost <= CONCURRENCY * n_killed
+    assert n_open == 0
+
+
+def _lost(url: str) -> tuple[int, int]:
+    """How many calls went without a reply, each with its prompt counted, and how many are open."""
+    sql = (
+        "select count(*) filter (where status = 'lost' and input_tokens > 0 and usd > 0"
+        " and output_tokens = 0), count(*) filter (where status = 'open') from kb.call"
+    )
+    n_lost, n_open = _all(url, sql)[0]
+    return n_lost, n_open
+
+
+def test_two_processes_keep_one_limit_of_the_day(
+    store: Store,
+    notes: Callable[[str, int], Path],
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = notes("limit", 30)
+    url = _ingested(store, folder)
+    limit = 0.02  # a call may cost 0.0036, so two processes of eight would hold 0.058
+    monkeypatch.setenv("KBWIKI_DAILY_USD", str(limit))
+
+    def long(request: Request) -> Step:
+        return (
+            replace(step, output_tokens=8000) if isinstance(step := reader(request), Say) else step
+        )
+
+    with FakeGemini(long, DELAY_S) as fake:
+        both = [start(folder, url, fake, "extract") for _ in range(2)]
+        ends = [_end(process) for process in both]
+        n_asked = len(fake.asked())
+    assert [code for code, _, _ in ends] == [3, 3]
+    assert all("would pass KBWIKI_DAILY_USD" in err for _, _, err in ends)
+    ((n_calls, usd),) = _all(url, "select count(*), sum(usd)::float8 from kb.call")
+    assert limit - 0.0036 < usd <= limit
+    assert n_calls == n_asked == _one(url, "select count(*) from kb.extraction")
 
 
 def test_two_builds_at_once_ask_every_prompt_once(
@@ -224,6 +265,7 @@ def test_ctrl_c_in_the_middle_of_slow_calls_ends_within_two_seconds(
         assert (code, err) == (0, "")
         assert not kept & _asked(fake).keys()
     assert _one(url, read) == 20
+    assert _lost(url) == (CONCURRENCY, 0)
 
 
 def test_replies_that_come_just_after_ctrl_c_are_kept(

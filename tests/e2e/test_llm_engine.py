@@ -7,11 +7,13 @@ from collections.abc import Iterator
 import pytest
 from fakes.fake_gemini import FakeGemini, Request, Say, Step
 
-from kbwiki import db
+from kbwiki import db, prompts
+from kbwiki.engines import llm
 from kbwiki.engines.chat import make_chat
 from kbwiki.engines.llm import LlmEngine
 from kbwiki.errors import ModelError
 from kbwiki.ledger import Ledger
+from kbwiki.prompts.extract import ExtractReply
 from kbwiki.records import Brief, Pair, Passage, Statement
 
 CUT = Say('{"', finish="MAX_TOKENS")
@@ -32,6 +34,28 @@ def engine(gemini: FakeGemini, url: str) -> Iterator[LlmEngine]:
     yield engine
     engine.close()
     ledger.close()
+
+
+def test_the_name_of_an_engine_holds_what_decides_its_pages_and_nothing_else(
+    engine: LlmEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def name() -> str:
+        llm._method_sha.cache_clear()
+        return LlmEngine(engine._asker.chat, engine._asker._book).name
+
+    before = name()
+    real = prompts.prompt_text
+    for task, is_new in (("answer", False), ("same", False), ("extract", True), ("write", True)):
+        with monkeypatch.context() as patch:
+            patch.setattr(llm, "prompt_text", lambda t, task=task: real(t) + "!" * (t == task))
+            assert (name() != before) == is_new, task
+    with monkeypatch.context() as patch:
+        patch.setattr(llm, "WINDOW_TOKENS", 2000)
+        assert name() != before
+    with monkeypatch.context() as patch:
+        patch.setattr(llm, "WriteReply", ExtractReply)
+        assert name() != before
+    assert name() == before
 
 
 def _numbers(request: Request) -> list[int]:

@@ -107,6 +107,25 @@ def test_a_fault_that_passes_leaves_no_trace_in_a_build(
     assert len(gemini.asked()) == N_NOTES + 2
 
 
+@pytest.mark.parametrize("step", [Hang(), Reset(), Fail(500)], ids=["time-out", "reset", "500"])
+def test_an_attempt_that_may_be_billed_is_in_the_ledger(
+    run: Run, gemini: FakeGemini, url: str, step: Step
+) -> None:
+    """A server's own error is not billed; a reply that was never read may be."""
+    gemini.script(step, step)
+    assert run("extract", "--jobs", "1")[0] == 0
+    rows = _all(url, "select status, input_tokens, usd::float8, reason from kb.call order by id")
+    assert [row[0] for row in rows] == ["ok"] * N_NOTES
+    first, last = rows[0], rows[-1]
+    if isinstance(step, Fail):
+        assert first[1] < 1.5 * last[1]
+        assert first[3] == ""
+    else:
+        assert first[1] > 2.5 * last[1]
+        assert first[2] > last[2]
+        assert first[3] == "2 attempts without a reply: their prompts are counted"
+
+
 ENDING: dict[str, tuple[Step, str]] = {
     "quota of the day": (Fail(429, "quota exceeded", details=per_day()), "quota is used up"),
     "billing": (Fail(402, "billing is not enabled"), "billing is not enabled"),
