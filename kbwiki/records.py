@@ -226,8 +226,37 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a chain: along an edge (``label`` its type, as read in this direction) or, where
+    ``label`` is "mentions", from a passage to what it speaks of. ``slug`` is a page's.
+    """
+
+    label: str
+    slug: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """How one thing leads to another: where it begins, and the steps from there."""
+
+    slug: str
+    title: str
+    steps: tuple[Step, ...]
+    strength: float = 1.0
+
+    def __str__(self) -> str:
+        return self.title + "".join(f" -[{step.label}]-> {step.title}" for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
-    """A search result; ``score`` in [0, 1], higher is better; ``parts`` holds each part's score."""
+    """A search result; ``score`` in [0, 1], higher is better.
+
+    ``kind`` is source (a passage of one), concept, article or answer; ``parts`` holds the score of
+    words, vectors and graph; ``deviations`` how far its vector stands out of all others'. ``chain``
+    is how the graph led to it.
+    """
 
     kind: str
     slug: str
@@ -238,3 +267,12 @@ class Hit:
     lang: str
     page: int | None
     parts: dict[str, float] = field(default_factory=dict)
+    chain: Chain | None = None
+    deviations: float = 0.0
+    text_sha: str = ""
+
+    @property
+    def why(self) -> str:
+        """What spoke for it, in a few words."""
+        said = [f"{name} {self.parts[name]:.2f}" for name in self.parts if self.parts[name] > 0]
+        return ", ".join([*said, f"by {self.chain}"] if self.chain else said)

@@ -1,51 +1,91 @@
-"""Search: a question becomes ranked passages, by words and by vectors."""
+"""Search: a question becomes ranked hits, by words, by vectors and by the graph.
+
+The ranking is SQL (functions/410 to 440); this module asks for it, joins the lists of the
+languages and tells of each hit why it is there.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Literal
 
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.errors import InputError
-from kbwiki.records import Hit
+from kbwiki.question import Named, find_named, lang_of_question
+from kbwiki.records import Chain, Hit, Step
 from kbwiki.text.normal import clean_line
 
-MAX_QUESTION = 2000
-"""Characters of a question; a longer one is cut, since a passage holds no more."""
+Mode = Literal["text", "vector", "graph", "hybrid"]
+MODES: tuple[Mode, ...] = ("text", "vector", "graph", "hybrid")
+KINDS = {"source": "chunk", "concept": "concept", "article": "article", "answer": "answer"}
+"""What can be searched, as people name it, and its kind in the index."""
+MAX_BETWEEN = 5
+_PER_PAGE = 2
+"""Passages of one page among the hits."""
 
 
-def clean_question(question: str) -> str:
-    """Return a question on one line, cut to length; raise InputError if no word is in it."""
-    question = clean_line(question)[:MAX_QUESTION]
-    if not any(c.isalnum() for c in question):
-        raise InputError("query: the question is empty.", 'Ask: kbwiki query "what is ...".')
-    return question
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What to search: a question of ``clean_question``, and what the hits must be.
 
-
-def search(database: Database, question: str, k: int, embedder: Embedder | None) -> list[Hit]:
-    """Return at most ``k`` passages for a question of ``clean_question``, best first.
-
-    Without an embedder it goes by words alone.
+    ``types`` are keys of ``KINDS``; ``source`` a part of a file's name or title; ``since`` the
+    oldest date of a source. Empty means all.
     """
-    vector = None
-    if embedder is not None:
-        vector = "[" + ",".join(f"{x:.7g}" for x in embedder.embed([question], "query")[0]) + "]"
-    params = {
-        "question": question,
-        "vector": vector,
-        "model": embedder.name if embedder else "",
-        "k": k,
-    }
-    return [
-        Hit(
-            kind=row["kind"],
-            slug=f"sources/{row['slug']}",
-            title=row["title"],
-            snippet=clean_line(row["snippet"]),
-            text=row["text"],
-            score=round(row["score"], 4),
-            lang=row["lang"],
-            page=row["page"],
-            parts={"words": round(row["words"], 4), "vectors": round(row["vectors"], 4)},
-        )
-        for row in database.dicts("search_chunks", params)
-    ]
+
+    question: str
+    k: int = 8
+    mode: Mode = "hybrid"
+    lang: str = ""
+    types: tuple[str, ...] = ()
+    source: str = ""
+    since: date | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search found: hits, best first; the concepts that the question names.
+
+    For two of these or more, ``between`` holds the typed paths that join the first to the last, and
+    ``shared`` the concepts that an edge joins to both.
+    """
+
+    hits: list[Hit]
+    lang: str
+    named: list[Named] = field(default_factory=list)
+    between: list[Chain] = field(default_factory=list)
+    shared: list[Chain] = field(default_factory=list)
+
+
+def search(database: Database, query: Query, embedder: Embedder | None) -> Found:
+    """Return what fits a question; without an embedder, by words and graph alone.
+
+    Raises InputError for a source that the store does not hold.
+    """
+    lang = lang_of_question(query.question)
+    pools = [row["pool"] for row in database.dicts("list_pools")]
+    pools = [p for p in pools if query.lang in {"", p}]
+    sources = _sources(database, query)
+    uses_graph = query.mode in {"graph", "hybrid"}
+    named = find_named(database, query.question) if uses_graph else []
+    rows = database.dicts(
+        "search_entries",
+        {
+            "question": query.question,
+            "vector": _vector(embedder, query),
+            "model": embedder.name if embedder else "",
+            "pools": pools,
+            "kinds": [KINDS[name] for name in query.types] or None,
+            "sources": sources,
+            "mode": query.mode,
+            "named": [n.id for n in named],
+            "n": max(50, 3 * query.k),
+        },
+    )
+    chosen = _distinct(_interleaved(rows, lang), query.k)
+    between, shared = _between(database, named)
+    hits = _hits(database, query.question, chosen, named)
+    return Found(hits, lang, named, between, shared)
 
 
 def usable_embedder(database: Database, embedder: Embedder) -> str:
@@ -56,3 +96,170 @@ def usable_embedder(database: Database, embedder: Embedder) -> str:
     if stored != embedder.name:
         return f"its vectors are of {stored}, not {embedder.name}; run `kbwiki embed --replace`"
     return ""
+
+
+def _vector(embedder: Embedder | None, query: Query) -> str | None:
+    if embedder is None or query.mode == "text":
+        return None
+    return "[" + ",".join(f"{x:.7g}" for x in embedder.embed([query.question], "query")[0]) + "]"
+
+
+def _sources(database: Database, query: Query) -> list[int] | None:
+    """Return the ids of the sources that a query is limited to; None for all."""
+    if not query.source and not query.since:
+        return None
+    like = query.source.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    params = {
+        "source": query.source.removeprefix("sources/") or None,
+        "pattern": f"%{like}%",
+        "since": query.since,
+    }
+    ids = [row["id"] for row in database.dicts("list_source_ids", params)]
+    if not ids and query.source:
+        raise InputError(f"query: no source fits {query.source!r}.", "`kbwiki sources` lists them.")
+    return ids
+
+
+def _interleaved(rows: Sequence[dict[str, Any]], lang: str) -> list[dict[str, Any]]:
+    """Return the ranked lists of all pools as one: in turns, the question's language first."""
+    ranks: dict[str, int] = {}
+    out: list[tuple[float, bool, str, dict[str, Any]]] = []
+    for row in rows:
+        pool = row["pool"]
+        ranks[pool] = ranks.get(pool, 0) + 1
+        out.append((ranks[pool], pool != lang, pool, row))
+    return [row for *_, row in sorted(out, key=lambda item: item[:3])]
+
+
+def _distinct(rows: Iterable[dict[str, Any]], k: int) -> list[dict[str, Any]]:
+    """Return the first k rows, of one page at most two."""
+    counts: dict[str, int] = {}
+    out: list[dict[str, Any]] = []
+    for row in rows:
+        counts[row["page"]] = counts.get(row["page"], 0) + 1
+        if counts[row["page"]] <= (_PER_PAGE if row["kind"] == "chunk" else 1):
+            out.append(row)
+        if len(out) == k:
+            break
+    return out
+
+
+def _hits(
+    database: Database, question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named]
+) -> list[Hit]:
+    ids = {row[name] for row in rows for name in ("entry_id", "seed_id") if row[name]}
+    params = {"entries": sorted(ids), "question": question}
+    entries = {row["id"]: row for row in database.dicts("describe_entries", params)}
+    graph = _Graph(database)
+    graph.load(
+        {row["concept_id"] for row in rows if row["concept_id"]} | {n.id for n in named},
+        {row["edge_id"] for row in rows if row["edge_id"]},
+    )
+    shown = {kind: name for name, kind in KINDS.items()}
+    return [
+        Hit(
+            kind=shown[entry["kind"]],
+            slug=entry["slug"],
+            title=entry["title"],
+            snippet=clean_line(entry["snippet"]),
+            text=entry["text"],
+            score=round(min(1.0, row["score"]), 4),
+            lang=entry["lang"],
+            page=entry["page"],
+            parts={name: round(row[name], 4) for name in ("words", "vectors", "graph")},
+            chain=_chain(row, entry, entries, graph),
+            deviations=round(row["deviations"], 2),
+            text_sha=entry["text_sha"],
+        )
+        for row in rows
+        if (entry := entries.get(row["entry_id"]))
+    ]
+
+
+class _Graph:
+    """Titles of concepts and readings of edges, by id."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.concepts: dict[int, dict[str, Any]] = {}
+        self.edges: dict[int, dict[str, Any]] = {}
+
+    def load(self, concepts: Iterable[int], edges: Iterable[int]) -> None:
+        """Read what is not known yet."""
+        ids = sorted(set(edges) - self.edges.keys())
+        if ids:
+            rows = self._database.dicts("describe_edges", {"ids": ids})
+            self.edges.update((row["id"], row) for row in rows)
+        ends = {
+            self.edges[i][end] for i in ids if i in self.edges for end in ("head_id", "tail_id")
+        }
+        ids = sorted({*concepts, *ends} - self.concepts.keys())
+        if ids:
+            rows = self._database.dicts("describe_concepts", {"ids": ids})
+            self.concepts.update((row["id"], row) for row in rows)
+
+    def step(self, edge_id: int, to: int) -> Step:
+        """Return the step along an edge to one of its ends, named as it reads that way."""
+        edge, concept = self.edges[edge_id], self.concepts[to]
+        label = edge["type"] if edge["tail_id"] == to else edge["inverse"]
+        return Step(str(label), f"concepts/{concept['slug']}", concept["title"])
+
+    def chain(self, nodes: Sequence[int], edges: Sequence[int], strength: float) -> Chain:
+        """Return a path over these concepts."""
+        first = self.concepts[nodes[0]]
+        steps = tuple(self.step(edge, to) for edge, to in zip(edges, nodes[1:], strict=True))
+        return Chain(f"concepts/{first['slug']}", first["title"], steps, round(strength, 4))
+
+
+def _chain(
+    row: dict[str, Any],
+    entry: dict[str, Any],
+    entries: dict[int, dict[str, Any]],
+    graph: _Graph,
+) -> Chain | None:
+    """Return how the walk came to a hit: from a passage or a named concept, over a concept."""
+    concept = graph.concepts.get(row["concept_id"])
+    if concept is None:
+        return None
+    here = Step(
+        "page" if entry["concept_id"] == concept["id"] else "in", entry["slug"], entry["title"]
+    )
+    middle = (f"concepts/{concept['slug']}", concept["title"])
+    if row["seed_id"] in entries:
+        seed = entries[row["seed_id"]]
+        return Chain(seed["slug"], seed["title"], (Step("mentions", *middle), here))
+    if row["edge_id"] in graph.edges:
+        edge = graph.edges[row["edge_id"]]
+        start = edge["head_id"] if edge["tail_id"] == concept["id"] else edge["tail_id"]
+        first = graph.concepts[start]
+        along = graph.step(row["edge_id"], concept["id"])
+        return Chain(f"concepts/{first['slug']}", first["title"], (along, here))
+    return Chain(*middle, (here,))
+
+
+def _between(database: Database, named: Sequence[Named]) -> tuple[list[Chain], list[Chain]]:
+    """Return the paths from the first named concept to the last, and what both have in common."""
+    if len(named) < 2:
+        return [], []
+    first, last = named[0].id, named[-1].id
+    via = [n.id for n in named[1:-1]]
+    ends = {"first": first, "last": last, "via": via, "n": MAX_BETWEEN}
+    paths = database.dicts("find_paths", ends)
+    shared = database.dicts("list_shared", {"first": first, "second": last, "n": 2 * MAX_BETWEEN})
+    graph = _Graph(database)
+    graph.load(
+        {node for path in paths for node in path["nodes"]} | {first, last},
+        {edge for path in paths for edge in path["edges"]}
+        | {row[name] for row in shared for name in ("first_edge", "second_edge")},
+    )
+    return (
+        [graph.chain(path["nodes"], path["edges"], path["strength"]) for path in paths],
+        [
+            graph.chain(
+                [first, row["concept_id"], last],
+                [row["first_edge"], row["second_edge"]],
+                row["strength"],
+            )
+            for row in shared
+        ],
+    )

@@ -3,6 +3,7 @@
 import enum
 import io
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -171,20 +172,76 @@ def status(db: Db = None, as_json: Json = False) -> None:
     show_status(db=db, as_json=as_json)
 
 
+class SearchMode(enum.StrEnum):
+    """How `query` searches."""
+
+    HYBRID = "hybrid"
+    TEXT = "text"
+    VECTOR = "vector"
+    GRAPH = "graph"
+
+
+class HitType(enum.StrEnum):
+    """What `query` finds."""
+
+    SOURCE = "source"
+    CONCEPT = "concept"
+    ARTICLE = "article"
+    ANSWER = "answer"
+
+
+class Language(enum.StrEnum):
+    """A language of the store."""
+
+    EN = "en"
+    RU = "ru"
+
+
 @app.command()
 def query(
     question: Annotated[str, typer.Argument(help="What you want to know, in English or Russian.")],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many passages to show.")] = 8,
+    mode: Annotated[
+        SearchMode, typer.Option("--mode", help="By words, by meaning, over the graph, or all.")
+    ] = SearchMode.HYBRID,
+    lang: Annotated[
+        Language | None, typer.Option("--lang", help="Only what is written in this language.")
+    ] = None,
+    source: Annotated[
+        str, typer.Option("--source", help="Only what rests on sources with this in file or title.")
+    ] = "",
+    types: Annotated[
+        list[HitType] | None,
+        typer.Option("--type", help="Only hits of this type; may be repeated."),
+    ] = None,
+    since: Annotated[
+        datetime | None,
+        typer.Option("--since", formats=["%Y-%m-%d"], help="Only sources of this day or later."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say of each hit why it is there.")
+    ] = False,
     hits_only: Annotated[
         bool, typer.Option("--hits-only", help="Show passages, no answer.")
     ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a question from the passages that fit it, by words and by meaning."""
+    """Answer a question from the passages that fit it: by words, by meaning and over the graph."""
     from kbwiki.cli.ask import ask
+    from kbwiki.question import clean_question
+    from kbwiki.search import Query
 
-    ask(question, k=k, hits_only=hits_only, db=db, as_json=as_json)
+    wanted = Query(
+        question=clean_question(question),
+        k=k,
+        mode=mode.value,
+        lang=lang.value if lang else "",
+        types=tuple(t.value for t in types or ()),
+        source=source,
+        since=since.date() if since else None,
+    )
+    ask(wanted, hits_only=hits_only, explain=explain, db=db, as_json=as_json)
 
 
 @app.command()

@@ -13,13 +13,17 @@ TEXTS_PER_ITEM = 32
 MAX_INDEXED_DIM = 2000
 """pgvector indexes a ``vector`` of at most so many dimensions; a longer one is a ``halfvec``."""
 
+MAX_EXACT = 50_000
+"""Vectors of a language that are compared one by one; more get an index."""
+
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts to embed together, and their hashes."""
+    """Texts to embed together, their hashes, and the pools in which they are searched."""
 
     shas: tuple[str, ...]
     texts: tuple[str, ...]
+    pools: tuple[str, ...]
 
 
 def pending(services: Services, skip: list[str]) -> list[Texts]:
@@ -39,7 +43,10 @@ def pending(services: Services, skip: list[str]) -> list[Texts]:
     spans = [key.split("-") for key in skip]
     rows = [row for row in rows if not any(a <= row["text_sha"] <= b for a, b in spans)]
     items = [rows[at : at + TEXTS_PER_ITEM] for at in range(0, len(rows), TEXTS_PER_ITEM)]
-    return [Texts(tuple(r["text_sha"] for r in i), tuple(r["text"] for r in i)) for i in items]
+    return [
+        Texts(*(tuple(row[name] for row in item) for name in ("text_sha", "text", "pool")))
+        for item in items
+    ]
 
 
 def key(item: Texts) -> str:
@@ -63,17 +70,20 @@ def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:
     database.run("save_setting", {"name": "embedder", "value": embedder.name})
     name = "save_vectors" if embedder.dim <= MAX_INDEXED_DIM else "save_halfvecs"
     texts = ["[" + ",".join(f"{x:.7g}" for x in vector) + "]" for vector in vectors]
-    database.run(name, {"model": embedder.name, "shas": list(item.shas), "vectors": texts})
+    params = {"model": embedder.name, "shas": list(item.shas), "pools": list(item.pools)}
+    database.run(name, {**params, "vectors": texts})
 
 
 def finish(services: Services) -> str:
-    """Return how many vectors there are, and of which model."""
-    model = services.database.value("read_setting", {"name": "embedder"})
-    return (
-        f"{services.database.value('count_vectors', {'model': model})} vectors of {model}"
-        if model
-        else ""
-    )
+    """Settle the search index; return how many vectors there are, and of which model."""
+    database = services.database
+    database.run("fold_tally")
+    model = database.value("read_setting", {"name": "embedder"})
+    if not model:
+        return ""
+    n_indexes = database.value("index_vectors", {"model": model, "min_vectors": MAX_EXACT})
+    made = f", {n_indexes} HNSW indexes made" if n_indexes else ""
+    return f"{database.value('count_vectors', {'model': model})} vectors of {model}{made}"
 
 
 def forget_vectors(database: Database) -> None:

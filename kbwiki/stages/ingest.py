@@ -127,7 +127,7 @@ def work(services: Services, item: FileItem) -> Read:
 
 
 def save(services: Services, item: FileItem, read: Read) -> None:
-    """Store a source, its uri, its chunks and their postings; drop what no file holds any more."""
+    """Store a source, its uri, its chunks; drop what no file holds any more."""
     database = services.database
     run = _run(services)
     old = database.value("find_uri", {"uri": item.uri})
@@ -156,11 +156,8 @@ def _save_source(services: Services, read: Read, document: Document) -> None:
     source_id = database.value("save_source", _source(read, document))
     database.run("delete_chunks", {"source_id": source_id})
     text = document.text
-    database.run_many(
-        "save_chunk",
-        [_chunk(source_id, chunk, text[chunk.start : chunk.end]) for chunk in read.chunks],
-    )
-    database.run("save_postings", {"source_id": source_id})
+    chunks = [_chunk(chunk, text[chunk.start : chunk.end]) for chunk in read.chunks]
+    database.run("save_chunks", {"source_id": source_id, "chunks": {"chunks": chunks}})
     _run(services).shas.add((read.sha256, READER + reader_kind(read.item.uri)))
 
 
@@ -183,9 +180,8 @@ def _source(read: Read, document: Document) -> dict[str, object]:
     }
 
 
-def _chunk(source_id: int, chunk: Chunk, text: str) -> dict[str, object]:
+def _chunk(chunk: Chunk, text: str) -> dict[str, object]:
     return {
-        "source_id": source_id,
         "ordinal": chunk.ordinal,
         "start_at": chunk.start,
         "end_at": chunk.end,
@@ -212,6 +208,7 @@ def finish(services: Services) -> str:
         services.database.run("delete_uris", {"uris": moved + vanished * services.prune})
         if services.prune:
             services.database.run("delete_sources_without_uri")
+    services.database.run("fold_tally")
     if moved:
         said.append(f"{len(moved)} moved")
     if vanished and services.prune:

@@ -17,6 +17,7 @@ from kbwiki.stages.stage import Outcome, Services, Stage
 from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
+from kbwiki.text.words import lemma_key
 
 VERSION = "resolve-2"
 MAX_URI = 300
@@ -243,6 +244,7 @@ def _save_concepts(services: Services, concepts: list[NewConcept], found: dict[s
                 "name": a.name,
                 "lang": a.lang,
                 "kind": a.kind,
+                "lemmas": lemma_key(a.name),
             }
             for c in concepts
             for a in c.aliases

@@ -1,8 +1,10 @@
--- Every text that is searched by vector.
+-- Every text that is searched by vector, and the pool of its search.
 
 create or replace view kb.searched_text as
-select 'chunk'::text as kind, id as record_id, text_sha, text from kb.chunk
+select 'chunk'::text as kind, id as record_id, text_sha, text, lang as pool from kb.chunk
 union all
-select 'concept', id, text_sha, search_text from kb.concept
+select 'concept', id, text_sha, search_text, lang from kb.concept
 union all
-select 'article', id, text_sha, search_text from kb.article where concept_id is null;
+select 'article', id, text_sha, search_text, lang from kb.article where concept_id is null
+union all
+select 'answer', id, text_sha, search_text, lang from kb.answer;

@@ -1,4 +1,4 @@
--- Files into sources, chunks and postings.
+-- Files into sources and chunks.
 
 -- name: list_known
 select u.uri, u.size, u.mtime_ns, s.reader,
@@ -36,23 +36,15 @@ with anew as (delete from kb.setting where name = 'resolve'),
      stale as (update kb.source_page set mentions_sha = '' where source_id = %(source_id)s)
 delete from kb.chunk where source_id = %(source_id)s;
 
--- name: save_chunk
+-- name: save_chunks
+-- Each row of the JSON is one chunk; the search index follows by itself.
 insert into kb.chunk (source_id, ordinal, start_at, end_at, page, headings, lang, text, text_sha)
-values (%(source_id)s, %(ordinal)s, %(start_at)s, %(end_at)s, %(page)s, %(headings)s, %(lang)s, %(text)s,
-        kb.sha(%(text)s));
+select %(source_id)s, c.ordinal, c.start_at, c.end_at, c.page, c.headings, c.lang, c.text, kb.sha(c.text)
+from jsonb_to_recordset(%(chunks)s -> 'chunks') as c (ordinal int, start_at int, end_at int, page int, headings text[],
+                                                      lang text, text text);
 
--- name: save_postings
-with posted as (
-    insert into kb.posting (lexeme, chunk_id, tf)
-    select l.lexeme, c.id, l.tf
-    from kb.chunk c, kb.lexemes(c.lang, array_to_string(c.headings, ' ') || ' ' || c.text) l
-    where c.source_id = %(source_id)s
-    returning chunk_id, tf
-),
-counted as (
-    select chunk_id, sum(tf) as n from posted group by chunk_id
-)
-update kb.chunk c set n_lexemes = counted.n from counted where c.id = counted.chunk_id;
+-- name: fold_tally
+select kb.fold_tally();
 
 -- name: save_uri
 insert into kb.source_uri (uri, source_id, size, mtime_ns)

@@ -62,8 +62,8 @@ where (c.title, c.slug, c.main_source_id, c.n_sources, c.n_mentions, c.input_sha
 delete from kb.alias;
 
 -- name: save_alias
-insert into kb.alias (concept_id, key, name, lang, kind)
-select id, %(key)s, %(name)s, %(lang)s, %(kind)s from kb.concept where key = %(concept)s;
+insert into kb.alias (concept_id, key, name, lang, kind, lemmas)
+select id, %(key)s, %(name)s, %(lang)s, %(kind)s, %(lemmas)s from kb.concept where key = %(concept)s;
 
 -- name: save_page
 insert into kb.source_page as p (source_id, key, title, slug, mentions_sha, input_sha)

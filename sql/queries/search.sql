@@ -1,15 +1,97 @@
--- name: search_chunks
-select 'source' as kind, p.slug, p.title, s.score, s.words, s.vectors, c.lang, c.page, c.text,
-       ts_headline(kb.text_config(c.lang), c.text, q.query,
+-- name: list_pools
+select t.pool, sum(t.n) as n
+from kb.tally t
+where t.lexeme = '' and t.pool not like '%%/%%'
+group by t.pool
+having sum(t.n) > 0
+order by t.pool;
+
+-- name: find_named
+-- Concepts by the lemmas of their names; the one that is mentioned most owns a name.
+select distinct on (a.lemmas) a.lemmas, c.id, c.slug, c.title, c.key
+from kb.alias a join kb.concept c on c.id = a.concept_id
+where a.lemmas = any (%(keys)s::text[]) and a.lemmas <> ''
+order by a.lemmas, c.n_mentions desc, c.key collate "C";
+
+-- name: list_source_ids
+-- Sources whose uri, title or slug holds these words, and that are not older than this.
+select s.id
+from kb.source s
+left join kb.source_page p on p.source_id = s.id
+where (%(source)s::text is null
+       or p.slug = %(source)s or s.title ilike %(pattern)s
+       or exists (select from kb.source_uri u where u.source_id = s.id and u.uri ilike %(pattern)s))
+  and (%(since)s::date is null or coalesce(s.dated, s.ingested_at::date) >= %(since)s::date)
+order by s.id;
+
+-- name: search_entries
+select s.pool, s.entry_id, s.score, s.words, s.vectors, s.graph, s.deviations, s.seed_id, s.concept_id, s.edge_id,
+       e.kind, case when e.kind = 'answer' then 'answer/' || e.record_id
+                    when e.concept_id is not null then 'concept/' || e.concept_id
+                    else 'source/' || e.source_id end as page
+from kb.search_entries(%(question)s, %(vector)s, %(model)s, %(pools)s::text[], %(kinds)s::text[],
+                       %(sources)s::bigint[], %(mode)s, %(named)s::bigint[], %(n)s) s
+join kb.entry e on e.id = s.entry_id
+order by s.pool, s.score desc, s.entry_id;
+
+-- name: describe_entries
+with wanted as (
+    select e.id, e.kind, e.record_id, e.pool, e.concept_id, e.source_id
+    from kb.entry e where e.id = any (%(entries)s::bigint[])
+),
+shown as (
+    select w.id, 'sources/' || p.slug as slug, p.title, k.text, k.page, k.text_sha
+    from wanted w join kb.chunk k on k.id = w.record_id
+    join kb.source s on s.id = k.source_id
+    join lateral (
+        select coalesce(max(g.slug), '') as slug, coalesce(max(g.title), s.title) as title
+        from kb.source_page g where g.source_id = s.id
+    ) p on true
+    where w.kind = 'chunk'
+    union all
+    select w.id, 'concepts/' || c.slug, c.title, case when c.definition = '' then c.search_text else c.definition end,
+           null, c.text_sha
+    from wanted w join kb.concept c on c.id = w.record_id
+    where w.kind = 'concept'
+    union all
+    select w.id, case when c.id is null then 'sources/' || p.slug else 'concepts/' || c.slug end, a.title,
+           kb.body_words(a.body), null, kb.sha(a.body)
+    from wanted w join kb.article a on a.id = w.record_id
+    left join kb.concept c on c.id = a.concept_id
+    left join kb.source_page p on p.source_id = a.source_id
+    where w.kind = 'article'
+    union all
+    select w.id, 'answers/' || a.slug, a.question, a.search_text, null, a.text_sha
+    from wanted w join kb.answer a on a.id = w.record_id
+    where w.kind = 'answer'
+)
+select w.id, w.kind, w.pool as lang, s.slug, s.title, s.text, s.page, s.text_sha, w.concept_id, w.source_id,
+       ts_headline(kb.text_config(w.pool), s.text, q.query,
                    'StartSel=**, StopSel=**, MaxWords=40, MinWords=20, MaxFragments=2, FragmentDelimiter=" … "') as snippet
-from kb.search_chunks(%(question)s, %(vector)s, %(model)s, %(k)s) s
-join kb.chunk c on c.id = s.chunk_id
-join kb.source_page p on p.source_id = c.source_id
+from wanted w
+join shown s on s.id = w.id
 cross join lateral (
     select coalesce(string_agg(quote_literal(l.lexeme), ' | '), '')::tsquery as query
-    from kb.question_lexemes(%(question)s) l where l.lang = c.lang
-) q
-order by s.score desc, p.key collate "C", c.ordinal;
+    from kb.lexemes(w.pool, %(question)s) l
+) q;
+
+-- name: describe_concepts
+select id, slug, title, key from kb.concept where id = any (%(ids)s::bigint[]);
+
+-- name: describe_edges
+select e.id, e.head_id, e.tail_id, e.type, y.inverse, y.is_symmetric, e.confidence,
+       (select c.text from kb.edge_evidence v join kb.claim c on c.id = v.claim_id
+        where v.edge_id = e.id and v.ordinal = 1) as evidence
+from kb.edge e join kb.edge_type y on y.name = e.type
+where e.id = any (%(ids)s::bigint[]);
+
+-- name: find_paths
+select nodes, edges, strength
+from kb.paths(%(first)s, %(last)s, %(via)s::bigint[], %(n)s);
+
+-- name: list_shared
+select concept_id, first_edge, second_edge, strength
+from kb.shared_neighbours(%(first)s, %(second)s, %(n)s);
 
 -- name: find_page
 select 'concepts' as folder, c.slug, c.key from kb.concept c

@@ -62,18 +62,24 @@ def test_it_takes_the_schema_and_writes_the_same_wiki(
 def test_it_searches_words_and_both_kinds_of_vectors(oldest: db.Database) -> None:
     db.migrate(oldest)
     chunk = oldest.connection.execute(
-        "select text_sha from kb.chunk where lang = 'ru' order by id limit 1"
+        "select text_sha, id from kb.chunk where lang = 'ru' order by id limit 1"
     ).fetchone()
     assert chunk is not None
     for name, dim in (("save_vectors", 8), ("save_halfvecs", 3000)):
         rows = oldest.dicts("list_unembedded", {"model": name, "limit": 99})
         vectors = {row["text_sha"]: _one_hot(at, dim) for at, row in enumerate(rows)}
-        shas = list(vectors)
-        oldest.run(name, {"model": name, "shas": shas, "vectors": [vectors[s] for s in shas]})
-        params = {"question": "быстрые веса", "vector": vectors[chunk[0]], "model": name, "k": 5}
-        hits = oldest.dicts("search_chunks", params)
-        assert hits[0]["slug"] == "линейное-внимание"
-        assert hits[0]["vectors"] == 1
+        pools = [row["pool"] for row in rows]
+        kept = {"model": name, "shas": list(vectors), "pools": pools}
+        oldest.run(name, {**kept, "vectors": list(vectors.values())})
+        params = {
+            "question": "быстрые веса", "vector": vectors[chunk[0]], "model": name,
+            "pools": ["en", "ru"], "kinds": None, "sources": None, "mode": "hybrid",
+            "named": [], "n": 5,
+        }  # fmt: skip
+        hits = [r for r in oldest.dicts("search_entries", params) if r["pool"] == "ru"]
+        [best] = oldest.dicts("describe_entries", {"entries": [hits[0]["entry_id"]], "question": ""})
+        assert "быстр" in best["text"].casefold()
+        assert max(hit["vectors"] for hit in hits) == 1
 
 
 def _one_hot(at: int, dim: int) -> str:

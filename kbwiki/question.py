@@ -1,0 +1,72 @@
+"""A question before it is searched: cleaned, its language, the concepts that it names."""
+
+from dataclasses import dataclass
+
+from kbwiki.db import Database
+from kbwiki.errors import InputError
+from kbwiki.records import Lang
+from kbwiki.text.lexicon import ASKING
+from kbwiki.text.normal import clean_line, shorten
+
+MAX_QUESTION = 2000
+"""Characters of a question; a longer one is cut, since a passage holds no more."""
+_MAX_NAME_WORDS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A concept that a question names, and where: offsets into the question."""
+
+    id: int
+    key: str
+    slug: str
+    title: str
+    start: int
+    end: int
+
+
+def clean_question(question: str) -> str:
+    """Return a question on one line, cut to length; raise InputError if no word is in it."""
+    question = shorten(clean_line(question), MAX_QUESTION)
+    if not any(c.isalnum() for c in question):
+        raise InputError("query: the question is empty.", 'Ask: kbwiki query "what is ...".')
+    return question
+
+
+def lang_of_question(question: str) -> Lang:
+    """Return ``ru`` for a question of mostly Cyrillic words, else ``en``; terms may be Latin."""
+    cyrillic = sum(c.isalpha() and "а" <= c.casefold() <= "ё" for c in question)
+    latin = sum("a" <= c.casefold() <= "z" for c in question)
+    return "ru" if cyrillic * 2 >= latin and cyrillic else "en"
+
+
+def find_named(database: Database, question: str) -> list[Named]:
+    """Return the concepts that a question names: longest match over titles and aliases, by lemma.
+
+    In the order of the question, each concept once. Words that any question holds name nothing.
+    """
+    from kbwiki.text.words import stream
+
+    words = stream(question)
+    n = len(words.lemmas)
+    spans = {
+        (at, stop): " ".join(words.lemmas[at:stop])
+        for at in range(n)
+        for stop in range(at + 1, min(n, at + _MAX_NAME_WORDS) + 1)
+        if stop > at + 1 or (words.lemmas[at] not in ASKING and len(words.lemmas[at]) > 1)
+    }
+    rows = database.dicts("find_named", {"keys": sorted(set(spans.values()))})
+    found = {row["lemmas"]: row for row in rows}
+    out: dict[int, Named] = {}
+    at = 0
+    while at < n:
+        stops = range(min(n, at + _MAX_NAME_WORDS), at, -1)
+        stop = next((s for s in stops if spans.get((at, s)) in found), None)
+        if stop is None:
+            at += 1
+            continue
+        row = found[spans[at, stop]]
+        span = (words.starts[at], words.ends[stop - 1])
+        out.setdefault(row["id"], Named(row["id"], row["key"], row["slug"], row["title"], *span))
+        at = stop
+    return list(out.values())

@@ -1,0 +1,232 @@
+-- Search: words and vectors in one gated sum, and a walk of one hop over the graph.
+
+-- Words weigh twice as much as they cover of the question; vectors decide where words say little. Without
+-- question_vector words alone decide. deviations: how far the cosine stands out of its pool.
+create or replace function kb.search_text(
+    question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], max_hits int
+) returns table (pool text, entry_id bigint, score real, words real, vectors real, deviations real)
+language sql stable
+set search_path = pg_catalog, public
+set jit = off
+as $$
+    with word as materialized (
+        select w.pool, w.entry_id, w.score from kb.search_words(question, pools, kinds, sources, max_hits) w
+    ),
+    near as materialized (
+        select v.pool, v.entry_id, v.score, v.deviations, v.mean, v.best
+        from kb.search_vectors(question_vector, model_name, pools, kinds, sources, max_hits) v
+        where question_vector is not null
+    ),
+    spread as (
+        select n.pool, max(n.mean) as mean, max(n.best) as best from near n group by n.pool
+    ),
+    -- what words found and vectors did not is compared with the question too
+    far as (
+        select w.entry_id,
+               (case when v.v is not null then 1 - (v.v <=> question_vector::vector)
+                     else 1 - (v.h <=> question_vector::halfvec) end - s.mean) / greatest(s.best - s.mean, 1e-6) as score
+        from word w
+        join spread s on s.pool = w.pool
+        join kb.entry e on e.id = w.entry_id
+        join kb.vector v on v.model = model_name and v.text_sha = e.text_sha
+        where not exists (select from near n where n.entry_id = w.entry_id)
+    )
+    select coalesce(w.pool, n.pool), coalesce(w.entry_id, n.entry_id),
+           ((2 * coalesce(w.score, 0) + greatest(coalesce(n.score, f.score, 0), 0)) / 3)::real,
+           coalesce(w.score, 0)::real, coalesce(n.score, f.score, 0)::real, coalesce(n.deviations, 0)::real
+    from word w
+    full join near n on n.entry_id = w.entry_id
+    left join far f on f.entry_id = w.entry_id
+$$;
+
+-- One hop over the graph from seeds. Passages pass their weight to the concepts that they mention, each by how
+-- well the statement around it fits the question; concepts named in the question pass theirs to what a
+-- typed edge joins them to; a concept passes its weight to its own page (4) and to the passages that
+-- mention it (1 / (1 + ln of their number)). The question's own concepts are no way back. The path that
+-- brought most to an entry comes with it: seed, concept and, if one was gone along, edge.
+create or replace function kb.walk(
+    question text, pools text[], seeds bigint[], weights real[], named bigint[], kinds text[], sources bigint[]
+) returns table (entry_id bigint, share real, seed_id bigint, concept_id bigint, edge_id bigint)
+language sql stable
+set search_path = pg_catalog
+set jit = off
+as $$
+    with seed as materialized (
+        select u.entry_id, u.weight, e.kind, e.record_id, e.concept_id
+        from unnest(seeds, weights) as u (entry_id, weight)
+        join kb.entry e on e.id = u.entry_id
+    ),
+    word as materialized (
+        select regexp_replace(q.pool, '^.*/', '') as lang, q.lexeme, max(q.share) as share
+        from kb.question_words(question, pools) q
+        group by 1, 2
+    ),
+    named_in as materialized (
+        select s.entry_id, s.weight, m.concept_id, m.claim_id
+        from seed s join kb.mention m on s.kind = 'chunk' and m.chunk_id = s.record_id
+    ),
+    fit as materialized (
+        select c.id, 0.05 + coalesce(sum(w.share), 0) as fit
+        from kb.claim c
+        left join lateral unnest(tsvector_to_array(to_tsvector(kb.text_config(c.lang), c.text))) x (lexeme) on true
+        left join word w on w.lang = c.lang and w.lexeme = x.lexeme
+        where c.id in (select n.claim_id from named_in n)
+        group by c.id
+    ),
+    step as (
+        select n.entry_id, n.weight, n.concept_id,
+               max(coalesce(f.fit, 0.05)) * case when n.concept_id = any (named) then 0.05 else 1 end as fit
+        from named_in n left join fit f on f.id = n.claim_id
+        group by n.entry_id, n.weight, n.concept_id
+        union all
+        select s.entry_id, s.weight, s.concept_id, 1 from seed s where s.concept_id is not null
+    ),
+    -- a concept seen once and without a page leads nowhere
+    lead as (
+        select t.entry_id, t.concept_id, t.weight * t.fit / sum(t.fit) over (partition by t.entry_id) as mass
+        from step t join kb.concept c on c.id = t.concept_id
+        where c.n_sources > 1 or c.main_source_id is not null or c.n_mentions > 1
+    ),
+    start as (
+        select n.concept_id, 0.3 / nullif(cardinality(named), 0) as mass from unnest(named) as n (concept_id)
+    ),
+    edge as (
+        select s.mass, case when e.head_id = s.concept_id then e.tail_id else e.head_id end as concept_id, e.id,
+               e.confidence * case when e.type = 'related_to' then 0.2 else 1 end
+               * (0.2 + (select coalesce(sum(w.share), 0)
+                         from kb.edge_evidence v
+                         join kb.claim c on c.id = v.claim_id
+                         join word w on w.lang = c.lang
+                         where v.edge_id = e.id and v.ordinal = 1
+                           and w.lexeme = any (tsvector_to_array(to_tsvector(kb.text_config(c.lang), c.text))))) as fit,
+               s.concept_id as from_id
+        from start s
+        join lateral (
+            select o.id, o.head_id, o.tail_id, o.type, o.confidence from kb.edge o
+            where o.status = 'typed' and s.concept_id in (o.head_id, o.tail_id)
+            order by o.confidence desc, o.n_sources desc, o.id
+            limit 100
+        ) e on true
+    ),
+    reached as materialized (
+        select r.concept_id, r.mass, r.seed_id, r.edge_id,
+               row_number() over (order by r.mass desc, r.concept_id) as rank
+        from (
+            select l.concept_id, l.mass, l.entry_id as seed_id, null::bigint as edge_id from lead l
+            union all
+            select s.concept_id, s.mass * 0.6, null, null from start s
+            union all
+            select e.concept_id, e.mass * 0.4 * e.fit / sum(e.fit) over (partition by e.from_id), null, e.id
+            from edge e where e.concept_id <> all (named)
+        ) r
+        where r.mass > 0.0005
+    ),
+    place as materialized (
+        select c.id as concept_id, e.id as entry_id, 4.0 as weight
+        from (select distinct r.concept_id as id from reached r where r.rank <= 200) c
+        join kb.entry e on e.concept_id = c.id
+        where kb.is_wanted(e.kind, e.source_id, e.concept_id, kinds, sources)
+        union all
+        select p.concept_id, p.entry_id,
+               case when p.is_home then 4.0 else 1 / (1 + ln(count(*) over (partition by p.concept_id))) end
+        from (
+            select c.id as concept_id, e.id as entry_id, e.source_id,
+                   bool_or(m.defines or k.source_id = c.main_source_id and k.ordinal = 0) as is_home
+            from (select distinct r.concept_id as id from reached r where r.rank <= 200) l
+            join kb.concept c on c.id = l.id
+            cross join lateral (
+                select o.chunk_id, o.defines from kb.mention o where o.concept_id = c.id limit 400
+            ) m
+            join kb.chunk k on k.id = m.chunk_id
+            join kb.entry e on e.kind = 'chunk' and e.record_id = k.id
+            where kb.is_wanted(e.kind, e.source_id, e.concept_id, kinds, sources)
+            group by c.id, e.id, e.source_id
+        ) p
+    ),
+    arrived as (
+        select p.entry_id, r.mass * p.weight / sum(p.weight) over (partition by r.concept_id, r.seed_id, r.edge_id) as share,
+               r.seed_id, r.concept_id, r.edge_id
+        from reached r join place p on p.concept_id = r.concept_id
+        where p.entry_id is distinct from r.seed_id
+    )
+    select a.entry_id, sum(a.share)::real, (array_agg(a.seed_id order by a.share desc, a.seed_id))[1],
+           (array_agg(a.concept_id order by a.share desc, a.seed_id))[1],
+           (array_agg(a.edge_id order by a.share desc, a.seed_id))[1]
+    from arrived a
+    group by a.entry_id
+$$;
+
+-- The ranked list of each pool. mode: text, vector, graph or hybrid. named: concepts that the question names.
+-- hybrid is 0.3 of the text score and 0.7 of the square root of the walk's share, each scaled to a best of 1.
+create or replace function kb.search_entries(
+    question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], mode text,
+    named bigint[], max_hits int
+) returns table (pool text, entry_id bigint, score real, words real, vectors real, graph real, deviations real,
+                 seed_id bigint, concept_id bigint, edge_id bigint)
+language sql stable
+set search_path = pg_catalog
+set jit = off
+as $$
+    with hit as materialized (
+        select t.pool, t.entry_id, case mode when 'text' then t.words when 'vector' then greatest(t.vectors, 0) else t.score end as score,
+               t.words, t.vectors, t.deviations
+        from kb.search_text(case when mode = 'vector' then '' else question end,
+                            case when mode = 'text' then null else question_vector end,
+                            model_name, pools, kinds, sources, 200) t
+    ),
+    ranked as (
+        select h.pool, h.entry_id, h.score, h.words, h.vectors, h.deviations,
+               h.score / nullif(max(h.score) over (partition by h.pool), 0) as scaled,
+               row_number() over (partition by h.pool order by h.score desc, h.entry_id) as rank
+        from hit h
+    ),
+    seed as materialized (
+        select r.entry_id, exp(12 * (r.scaled - 1))::real as weight from ranked r
+        where r.rank <= 10 and r.scaled > 0 and mode in ('graph', 'hybrid')
+    ),
+    restart as materialized (
+        select s.entry_id,
+               (s.weight / sum(s.weight) over () * case when cardinality(named) > 0 then 0.7 else 1 end)::real as weight
+        from seed s
+    ),
+    walked as materialized (
+        select w.entry_id, w.share, w.seed_id, w.concept_id, w.edge_id
+        from (select array_agg(r.entry_id) as ids, array_agg(r.weight) as weights from restart r) s,
+             kb.walk(question, pools, s.ids, s.weights, named, kinds, sources) w
+        where mode in ('graph', 'hybrid')
+    ),
+    visited as (
+        select coalesce(w.entry_id, r.entry_id) as entry_id,
+               0.5 * coalesce(r.weight, 0) + 0.5 * coalesce(w.share, 0) as share, w.seed_id, w.concept_id, w.edge_id
+        from walked w full join restart r on r.entry_id = w.entry_id
+    ),
+    joined as (
+        select e.pool, e.id, coalesce(r.scaled, 0) as text_score, coalesce(r.score, 0) as hit_score,
+               coalesce(r.words, 0) as words, coalesce(r.vectors, 0) as vectors, coalesce(r.deviations, 0) as deviations,
+               coalesce(v.share, 0) as share, v.seed_id, v.concept_id, v.edge_id
+        from ranked r full join visited v on v.entry_id = r.entry_id
+        join kb.entry e on e.id = coalesce(r.entry_id, v.entry_id) and e.pool = any (pools)
+    ),
+    scaled as (
+        select j.pool, j.id, j.hit_score, j.words, j.vectors, j.deviations, j.text_score,
+               sqrt(j.share / nullif(max(j.share) over (partition by j.pool), 0)) as walked, j.seed_id, j.concept_id, j.edge_id
+        from joined j
+    ),
+    mixed as (
+        select s.pool, s.id, s.words, s.vectors, coalesce(s.walked, 0) as walked, s.deviations, s.seed_id, s.concept_id, s.edge_id,
+               case mode when 'graph' then coalesce(s.walked, 0)
+                         when 'hybrid' then 0.3 * s.text_score + 0.7 * coalesce(s.walked, 0)
+                         else s.hit_score end as score
+        from scaled s
+    ),
+    final as (
+        select m.pool, m.id, m.score, m.words, m.vectors, m.walked, m.deviations, m.seed_id, m.concept_id, m.edge_id,
+               row_number() over (partition by m.pool order by m.score desc, m.id) as rank
+        from mixed m
+        where m.score > 0
+    )
+    select f.pool, f.id, f.score::real, f.words::real, f.vectors::real, f.walked::real, f.deviations::real,
+           f.seed_id, f.concept_id, f.edge_id
+    from final f
+    where f.rank <= max_hits
+$$;
