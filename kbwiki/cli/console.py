@@ -4,6 +4,8 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
 MAX_FAILURES = 20
+MAX_WIDTH = 10_000
 
 
 def print_json(value: object) -> None:
@@ -40,13 +43,26 @@ def print_table(columns: list[str], rows: list[list[object]], title: str = "") -
     )
     for row in rows:
         table.add_row(*[escape("" if cell is None else str(cell)) for cell in row])
-    # Not cut to a width where a program reads it.
-    out.print(table, width=None if out.is_terminal else 10_000)
+    if out.is_terminal:
+        out.print(table)
+    else:  # not cut to a width where a program reads it
+        Console(file=sys.stdout, width=MAX_WIDTH, soft_wrap=True, highlight=False).print(table)
 
 
 def notice(text: str) -> None:
     """Tell something on the side, where it disturbs no output."""
     err.print(f"[dim]{escape(text)}[/dim]")
+
+
+@contextmanager
+def progress(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Yield what counts one step of a long command; a bar is shown on a terminal only."""
+    if not err.is_terminal:
+        yield lambda: None
+        return
+    with _bars() as bars:
+        task = bars.add_task(what, total=total, rate="", spent="")
+        yield lambda: bars.advance(task)
 
 
 class Meter(Protocol):

@@ -1,5 +1,6 @@
 """Commands that measure a part of kbwiki on labelled rows; they leave the store as it was."""
 
+import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -52,6 +53,38 @@ def same(file: Rows, db: Db = None, as_json: Json = False) -> None:
         [j.row.first, j.row.second, j.band] for j in missed if j.band != "queue"
     ]
     print_table(["one", "other", "became"], wrong, "judged wrongly")
+
+
+class EvalMode(enum.StrEnum):
+    """A way to search that is measured."""
+
+    TEXT = "text"
+    VECTOR = "vector"
+    GRAPH = "graph"
+    HYBRID = "hybrid"
+
+
+@eval_app.command()
+def search(
+    file: Annotated[Path, typer.Argument(help="JSON lines: id, question, expect, kind.")],
+    mode: Annotated[
+        list[EvalMode] | None, typer.Option("--mode", help="Only this way; may be repeated.")
+    ] = None,
+    k: Annotated[str, typer.Option("--k", help="Ranks at which recall is taken.")] = "1,2,5,10",
+    by_lang: Annotated[
+        bool, typer.Option("--by-lang", help="Questions of each language apart as well.")
+    ] = False,
+    file_out: Annotated[
+        Path | None, typer.Option("--out", help="File for the ranked pages of each question.")
+    ] = None,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how well search finds the pages that questions expect, by words, vectors and graph."""
+    from kbwiki.cli.evals_search import measure_search
+
+    modes = [m.value for m in mode or EvalMode]
+    measure_search(file, modes, k, by_lang=by_lang, out_file=file_out, db=db, as_json=as_json)
 
 
 def _show_same(tables: dict[str, dict[str, object]]) -> None:

@@ -40,7 +40,7 @@ delete from kb.chunk where source_id = %(source_id)s;
 -- Each row of the JSON is one chunk; the search index follows by itself.
 insert into kb.chunk (source_id, ordinal, start_at, end_at, page, headings, lang, text, text_sha)
 select %(source_id)s, c.ordinal, c.start_at, c.end_at, c.page, c.headings, c.lang, c.text, kb.sha(c.text)
-from jsonb_to_recordset(%(chunks)s -> 'chunks') as c (ordinal int, start_at int, end_at int, page int, headings text[],
+from jsonb_to_recordset(%(chunks)s::jsonb -> 'chunks') as c (ordinal int, start_at int, end_at int, page int, headings text[],
                                                       lang text, text text);
 
 -- name: fold_tally

@@ -159,7 +159,7 @@ select
      join lateral (select min(uri collate "C") as uri from kb.source_uri where source_id = s.id) u on true
      left join kb.extraction e on e.source_id = s.id
      where e.fingerprint is distinct from
-           kb.sha('extract', s.sha256, s.reader, kb.shown_title(s.title, u.uri), %(engine)s)) as extract,
+           kb.sha('extract-2', s.sha256, s.reader, kb.shown_title(s.title, u.uri), %(engine)s)) as extract,
     (select count(*) from kb.concept c left join kb.article a on a.concept_id = c.id
      where (a.input_sha, a.written_as) is distinct from (c.input_sha, %(written_as)s))
     + (select count(*) from kb.source_page p left join kb.article a on a.source_id = p.source_id
@@ -169,3 +169,14 @@ select
      as "classify-edges",
     (select count(distinct t.text_sha) from kb.searched_text t
      left join kb.vector v on v.model = %(model)s and v.text_sha = t.text_sha where v.text_sha is null) as embed;
+
+-- name: list_page_names
+select 'concepts' as folder, c.slug, array_agg(a.name) || c.title as names, '{}'::text[] as uris
+from kb.concept c left join kb.alias a on a.concept_id = c.id
+group by c.id
+union all
+select 'answers', a.slug, array[a.question], '{}' from kb.answer a
+union all
+select 'sources', p.slug, array[p.title], array(select u.uri from kb.source_uri u where u.source_id = p.source_id)
+from kb.source_page p
+order by 1, 2;
