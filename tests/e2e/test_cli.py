@@ -126,7 +126,7 @@ def test_a_question_in_one_language_finds_the_other_by_vectors(built: Run) -> No
     slugs = [hit["slug"] for hit in _objects(out) if "rank" in hit]
     assert "sources/линейное-внимание" in slugs[:3]
     code, out, _ = built("query", "быстро меняющиеся веса", "--json")
-    assert {row["slug"] for row in _objects(out) if "slug" in row} == {
+    assert {row["slug"] for row in _objects(out) if "slug" in row} >= {
         "sources/fast-weights",
         "sources/линейное-внимание",
     }
