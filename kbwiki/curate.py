@@ -39,6 +39,17 @@ def merge(services: Services, first: str, second: str, dry_run: bool = False) ->
     return _apply(services, lambda: services.database.run("save_decision", row), dry_run)
 
 
+def set_apart(services: Services, first: str, second: str, dry_run: bool = False) -> Effect:
+    """Keep two concepts two, whatever looks alike; raise InputError where they are one already."""
+    a, b = (_concept(services.database, name) for name in (first, second))
+    if a["id"] == b["id"]:
+        raise InputError(
+            f"merge: {first} and {second} are one concept.", "Split it: kbwiki unmerge A B."
+        )
+    row = _decision(a["title"], b["title"], False)
+    return _apply(services, lambda: services.database.run("save_decision", row), dry_run)
+
+
 def unmerge(
     services: Services, name: str, part: str | None = None, dry_run: bool = False
 ) -> Effect:
@@ -127,7 +138,7 @@ def _apply(services: Services, change: Callable[[], object], dry_run: bool) -> E
         with database.locked("resolve"), database.transaction():
             before = _pages(database)
             change()
-            resolve.run(services)
+            resolve.run(services, may_ask=False)
             link.run(services)
             after = _pages(database)
             effect = Effect(tuple(sorted(after - before)), tuple(sorted(before - after)))

@@ -1,6 +1,6 @@
 """What is wrong with a store and its wiki: a list of findings, each with what to do about it."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -8,8 +8,7 @@ from typing import Literal
 from kbwiki.db import Database
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.render import Wiki
-from kbwiki.text.links import links_in, statements_of
-from kbwiki.text.words import lemma_key
+from kbwiki.text.links import links_in, statements_of, uncited_in
 
 HUB_SHARE = 0.4
 """A concept that meets more of all others than this says little by it."""
@@ -35,7 +34,7 @@ def lint(database: Database, stale: dict[str, int]) -> list[Finding]:
         *_links(wiki),
         *_uncited(wiki),
         *_edges(database),
-        *_doubles(wiki),
+        *_doubles(database),
         *_lonely(wiki),
     ]
     return sorted(found, key=lambda f: (f.level, f.rule, f.where, f.what))
@@ -63,9 +62,8 @@ def _uncited(wiki: Wiki) -> Iterator[Finding]:
     for page in wiki.pages:
         cited = {c["ordinal"] for c in wiki.citations.get((page.folder, page.key), ())}
         used = {n for _, numbers in statements_of(page.body) for n in numbers}
-        for line in page.body.splitlines():
-            if line.strip() and not line.startswith("#") and not line.rstrip().endswith("]"):
-                yield Finding("fault", "uncited", page.path, line.strip()[:80])
+        for words, is_human in uncited_in(page.body):
+            yield Finding("note" if is_human else "fault", "uncited", page.path, words[:80])
         for number in sorted(used ^ cited):
             yield Finding("fault", "footnote", page.path, f"[^{number}] is used or told, not both")
 
@@ -75,15 +73,11 @@ def _edges(database: Database) -> Iterator[Finding]:
         yield Finding("fault", "edge", f"{row['head']} - {row['tail']}", "it has no evidence")
 
 
-def _doubles(wiki: Wiki) -> Iterator[Finding]:
-    names: dict[frozenset[str], list[str]] = defaultdict(list)
-    for page in wiki.pages:
-        if page.folder == "concepts":
-            names[frozenset(lemma_key(page.title).split())].append(page.title)
-    for titles in names.values():
-        if len(titles) > 1:
-            what = f"{titles[1]} looks like the same; `kbwiki merge` if it is"
-            yield Finding("note", "double", titles[0], what)
+def _doubles(database: Database) -> Iterator[Finding]:
+    for row in database.dicts("list_likenesses"):
+        if row["status"] == "doubtful":
+            what = f"it may be {row['second_title']} ({row['reason']}); see `kbwiki merge list`"
+            yield Finding("note", "double", row["first_title"], what)
 
 
 def _lonely(wiki: Wiki) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import pytest
 from kbwiki import db, embedded
 from kbwiki.embedders import Embedder
 from kbwiki.engines.local import LocalEngine
+from kbwiki.errors import ConfigError
 from kbwiki.pipeline import STAGES, Report, run_stages, stage_named
 from kbwiki.stages.stage import Services
 
@@ -82,13 +83,14 @@ class Store:
         self.database = database
         self.root = root
         self.wiki = root / "wiki"
+        self.make_embedder: Callable[[], Embedder] = _no_embedder
 
     def services(self, *paths: Path, jobs: int = 2, today: str = "2026-01-01") -> Services:
-        """Return the services of a run; there is no embedder."""
+        """Return the services of a run; there is no embedder but the one a test sets."""
         return Services(
             database=self.database,
             engine=LocalEngine(),
-            make_embedder=_no_embedder,
+            make_embedder=self.make_embedder,
             root=self.root,
             wiki=self.wiki,
             jobs=jobs,
@@ -114,7 +116,7 @@ class Store:
 
 
 def _no_embedder() -> Embedder:
-    raise AssertionError("this test embeds nothing")
+    raise ConfigError("this test embeds nothing.")
 
 
 @pytest.fixture

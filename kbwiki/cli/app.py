@@ -329,14 +329,17 @@ def config(as_json: Json = False) -> None:
 @app.command()
 def merge(
     first: Annotated[
-        str, typer.Argument(help="Concept that stays; or `list`, for past decisions.")
+        str, typer.Argument(help="Concept that stays; or `list`, for what is decided or doubtful.")
     ],
     second: Annotated[str | None, typer.Argument(help="Concept that becomes a name of it.")] = None,
+    apart: Annotated[
+        bool, typer.Option("--apart", help="Decide that they are two, and stay two.")
+    ] = False,
     dry_run: DryRun = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Make two concepts one, or list what was decided."""
+    """Make two concepts one, or list what was decided and what is doubtful."""
     from kbwiki.cli import curate
 
     if second is None and first == "list":
@@ -344,7 +347,8 @@ def merge(
         return
     if second is None:
         raise typer.BadParameter("name the second concept", param_hint="SECOND")
-    curate.merge(first, second, dry_run=dry_run, db=db, as_json=as_json)
+    decide = curate.set_apart if apart else curate.merge
+    decide(first, second, dry_run=dry_run, db=db, as_json=as_json)
 
 
 @app.command()

@@ -11,15 +11,18 @@ from kbwiki.curate import Effect
 from kbwiki.stages.files import uri_of
 from kbwiki.stages.stage import Services
 
-AFTER = ["write", "classify-edges", "embed", "export"]
+AFTER = ["resolve", "write", "classify-edges", "embed", "export"]
 
 
 def list_decisions(db: str | None, as_json: bool) -> None:
-    """Print what was decided by hand."""
+    """Print what was decided by hand, what was joined without, and what waits for a person."""
     with open_database(find_place(db)) as database:
-        rows = database.dicts("list_decided")
+        decided = database.dicts("list_decided")
+        found = database.dicts("list_likenesses")
     if as_json:
-        for row in rows:
+        for row in decided:
+            print_json({**row, "status": "decided"})
+        for row in found:
             print_json(row)
         return
     table: list[list[object]] = [
@@ -27,16 +30,35 @@ def list_decisions(db: str | None, as_json: bool) -> None:
             row["first_title"],
             "is" if row["same"] else "is not",
             row["second_title"],
-            row["decided_at"],
+            "",
+            f"decided {row['decided_at']:%Y-%m-%d}",
         ]
-        for row in rows
+        for row in decided
     ]
-    print_table(["concept", "", "other", "decided"], table)
+    words = {"merged": "is", "apart": "is not", "doubtful": "may be"}
+    table += [
+        [
+            row["first_title"],
+            words[row["status"]],
+            row["second_title"],
+            f"{row['score']:.2f}",
+            f"{row['band']}: {row['reason']}",
+        ]
+        for row in found
+    ]
+    print_table(["concept", "", "other", "score", "why"], table)
+    if any(row["status"] == "doubtful" for row in found):
+        out.print("Settle what may be: kbwiki merge A B, or kbwiki merge A B --apart.")
 
 
 def merge(first: str, second: str, dry_run: bool, db: str | None, as_json: bool) -> None:
     """Make two concepts one, then rewrite what that changes."""
     _decide(lambda s: curate.merge(s, first, second, dry_run), dry_run, db, as_json)
+
+
+def set_apart(first: str, second: str, dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Keep two concepts two for good."""
+    _decide(lambda s: curate.set_apart(s, first, second, dry_run), dry_run, db, as_json)
 
 
 def unmerge(name: str, part: str | None, dry_run: bool, db: str | None, as_json: bool) -> None:

@@ -97,7 +97,7 @@ def _show_same(tables: dict[str, dict[str, object]]) -> None:
             for band, b in bands.items()
         ]
     print_table(["pairs", "band", "merged", "wrong", "precision", "recall so far"], rows)
-    names = ("duplicates", "queued", "queued_apart", "false_merges")
+    names = ("duplicates", "queued", "queued_apart", "false_merges", "false_merges_alone")
     totals = [
         [split, table["pairs"], *(_percent(table[name]) for name in names)]
         for split, table in tables.items()
@@ -105,7 +105,8 @@ def _show_same(tables: dict[str, dict[str, object]]) -> None:
     print_table(["pairs", "n", *(name.replace("_", " ") for name in names)], totals)
     out.print(
         "duplicates: true pairs left as two with nobody asked; queued: true pairs that wait for a "
-        "person; queued apart: different ones that do; false merges: different ones made one."
+        "person; queued apart: different ones that do; false merges: different ones made one; "
+        "alone: in a store that holds nothing like them."
     )
 
 

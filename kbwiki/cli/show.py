@@ -67,7 +67,7 @@ def _stale(services: Services) -> dict[str, int]:
     }
     [row] = database.dicts("count_stale", params)
     whole = {
-        "resolve": database.value("fingerprint_resolve", {"version": resolve.VERSION}),
+        "resolve": resolve.fingerprint(services),
         "link": database.value("fingerprint_link", {"version": link.VERSION}),
     }
     for stage, fingerprint in whole.items():

@@ -49,10 +49,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A row and what became of it: the band that merged it, ``queue``, or ``apart``."""
+    """A row and what became of it: the band that merged it, ``queue``, or ``apart``.
+
+    ``alone`` tells whether meaning would merge the two in a store that holds nothing like them.
+    """
 
     row: Row
     band: str
+    alone: bool
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -90,6 +94,7 @@ def judge_rows(rows: Sequence[Row], engine: Engine, embed: EmbedNames | None) ->
     concepts = resolve_candidates(found, n_sources)
     owner = {key: c.key for c in concepts for key in c.lemma_keys}
     texts = _texts(rows)
+    embed = _kept(embed) if embed else None
     likenesses = find_likenesses([_named(c) for c in concepts], embed, frozenset())
     titles = {c.key: c for c in concepts}
     bands = {frozenset((x.first, x.second)): x.band for x in likenesses if x.is_sure}
@@ -116,7 +121,27 @@ def judge_rows(rows: Sequence[Row], engine: Engine, embed: EmbedNames | None) ->
             return {True: "engine", False: "apart", None: "queue"}[verdicts[before]]
         return "apart"
 
-    return [Judged(row, band(row)) for row in rows]
+    def alone(row: Row) -> bool:
+        pair = {owner.get(key) for key in (lemma_key(row.first), lemma_key(row.second))}
+        two = [_named(titles[key]) for key in sorted(filter(None, pair))]
+        return any(x.is_sure for x in find_likenesses(two, embed, frozenset()))
+
+    return [Judged(row, band(row), alone(row)) for row in rows]
+
+
+def _kept(embed: EmbedNames) -> EmbedNames:
+    """Return a way to embed names, each once."""
+    import numpy as np
+
+    known: dict[str, Any] = {}
+
+    def kept(names: Sequence[str]) -> Any:
+        new = sorted(set(names) - known.keys())
+        if new:
+            known.update(zip(new, embed(new), strict=True))
+        return np.stack([known[name] for name in names])
+
+    return kept
 
 
 def _texts(rows: Sequence[Row]) -> dict[str, str]:
@@ -171,7 +196,8 @@ def measure(judged: Sequence[Judged]) -> dict[str, Any]:
     ``precision`` of a band is the share of its merges that are right, ``recall`` the share of all
     true pairs that this band and those before it merge. ``duplicates`` is the share of true pairs
     that stay two pages with nobody asked, ``queued`` of those that wait for a person,
-    ``false_merges`` of different pairs that became one. A share of nothing is None.
+    ``false_merges`` of different pairs that became one, ``false_merges_alone`` of those that
+    meaning would merge in a store without anything like them. A share of nothing is None.
     """
     n_same = sum(j.row.same for j in judged)
     n_apart = len(judged) - n_same
@@ -195,6 +221,7 @@ def measure(judged: Sequence[Judged]) -> dict[str, Any]:
         "queued": _share(right["queue"], n_same),
         "queued_apart": _share(wrong["queue"], n_apart),
         "false_merges": _share(sum(wrong[name] for name in BANDS), n_apart),
+        "false_merges_alone": _share(sum(j.alone and not j.row.same for j in judged), n_apart),
     }
 
 

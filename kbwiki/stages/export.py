@@ -17,6 +17,7 @@ from typing import Any
 
 from kbwiki.db import Database
 from kbwiki.errors import ConfigError
+from kbwiki.stages import adopt
 from kbwiki.stages.render import Edge, Page, Wiki
 from kbwiki.stages.stage import Outcome, Services, Stage
 
@@ -34,6 +35,8 @@ class Changes:
     changed: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     refused: list[tuple[str, str]] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    """The files that now are as they were rendered."""
 
     def __bool__(self) -> bool:
         return bool(self.added or self.changed or self.removed)
@@ -41,11 +44,16 @@ class Changes:
 
 def run(services: Services) -> Outcome:
     """Render every page and write those that differ."""
-    wiki = load_wiki(services.database)
+    database = services.database
     try:
         services.wiki.mkdir(parents=True, exist_ok=True)
         with _alone_in(services.wiki):
-            changes = _write_all(services.wiki, wiki.files())
+            manifest, taken = adopt.take_in(database, services.wiki, _read_manifest(services.wiki))
+            wiki = load_wiki(database)
+            files = wiki.files()
+            gone = adopt.orphans(wiki, adopt.load_edits(database))
+            changes = _write_all(services.wiki, files, manifest, gone)
+            adopt.save_bases(database, wiki, files, changes.kept)
             if changes:
                 _log(services.wiki, changes, services.today)
     except OSError as error:
@@ -55,6 +63,7 @@ def run(services: Services) -> Outcome:
         ) from error
     counts = [len(changes.added), len(changes.changed), len(changes.removed)]
     note = "{} added, {} changed, {} removed".format(*counts)
+    note += f", edits of {len(taken)} pages taken in" if taken else ""
     return Outcome(n_done=sum(counts), note=note, failures=tuple(changes.refused))
 
 
@@ -96,7 +105,9 @@ def load_wiki(database: Database) -> Wiki:
     ]
     pages = [_concept_page(row) for row in database.dicts("list_concept_pages")]
     pages += [_source_page(row) for row in database.dicts("list_source_pages")]
-    redirects = [row["second_title"] for row in database.dicts("list_redirects")]
+    edits = adopt.load_edits(database)
+    pages = [adopt.lay_over(page, citations, edits) for page in pages]
+    redirects = [row["title"] for row in database.dicts("list_redirects")]
     return Wiki(pages, edges, citations, redirects)
 
 
@@ -136,8 +147,10 @@ def _page(folder: str, row: dict[str, Any], kind: str, front: dict[str, Any]) ->
     )
 
 
-def _write_all(folder: Path, files: dict[str, str]) -> Changes:
-    manifest = _read_manifest(folder)
+def _write_all(
+    folder: Path, files: dict[str, str], manifest: dict[str, str], gone: frozenset[str]
+) -> Changes:
+    """Write what differs; in ``gone`` are pages that hold words of a person and nothing of ours."""
     kept: dict[str, str] = {}
     changes = Changes()
     shas = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
@@ -146,9 +159,16 @@ def _write_all(folder: Path, files: dict[str, str]) -> Changes:
         # Else what a killed export wrote would pass for a person's words.
         _save_manifest(folder, {"version": 1, "files": manifest, "writing": writing})
     for name, text in sorted(files.items()):
-        _write_one(folder, name, text, manifest, kept, changes)
-    for name in sorted(manifest.keys() - files.keys() - kept.keys()):
-        _remove_one(folder, name, manifest[name], kept, changes)
+        if name not in gone or not (folder / name).exists():
+            _write_one(folder, name, text, manifest, kept, changes)
+    changes.kept = [name for name, sha in kept.items() if shas.get(name) == sha]
+    for name in sorted(manifest.keys() - kept.keys() - (files.keys() - gone)):
+        if name in gone and (folder / name).exists():
+            why = "its page is gone, but it holds a person's words; it was kept"
+            changes.refused.append((name, why))
+            kept[name] = manifest[name]
+        else:
+            _remove_one(folder, name, manifest[name], kept, changes)
     _save_manifest(folder, {"version": 1, "files": kept})
     return changes
 

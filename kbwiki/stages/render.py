@@ -10,7 +10,15 @@ from typing import Any
 import jinja2
 
 from kbwiki.records import CONCEPT_KINDS, Lang
-from kbwiki.text.links import Target, links_in, plain_text, replace_links
+from kbwiki.text.edits import HUMAN
+from kbwiki.text.links import (
+    Target,
+    link,
+    links_in,
+    plain_text,
+    replace_links,
+    uncited_in,
+)
 from kbwiki.text.normal import canonical_key, clean_line, escape_markdown, slugify
 
 MAX_BACKLINKS = 12
@@ -25,6 +33,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "concepts": "Concepts",
         "page": "p. {}",
         "quote": "“{}”",
+        "human": "Written by a person.",
     },
     "ru": {
         "relations": "Связи",
@@ -33,6 +42,7 @@ _WORDS: dict[str, dict[str, str]] = {
         "concepts": "Понятия",
         "page": "с. {}",
         "quote": "«{}»",
+        "human": "Написано человеком.",
     },
 }
 
@@ -52,6 +62,12 @@ class Page:
     body: str
     engine: str
     front: dict[str, Any] = field(default_factory=dict)
+    machine: str = ""
+    """The body without a person's words, its footnotes by place."""
+    heading: str | None = None
+    front_edits: dict[str, str | None] = field(default_factory=dict)
+    tail: str = ""
+    """These three are a person's: the heading, lines of front matter, what stands at the end."""
 
     @property
     def path(self) -> str:
@@ -100,7 +116,7 @@ class Wiki:
         by_name = {canonical_key(n): p for p in self.pages for n in p.aliases if p.kind != "source"}
         for title in sorted(self.redirects):
             page = by_name.get(canonical_key(title))
-            if page:
+            if page and canonical_key(title) != page.key:
                 out.setdefault(f"concepts/{slugify(title)}.md", self._redirect(title, page))
         return out
 
@@ -122,7 +138,7 @@ class Wiki:
         ]
         text = _template("page.md.j2").render(
             front=self._front(page),
-            title=escape_markdown(page.title),
+            heading=page.heading or f"# {escape_markdown(page.title)}",
             body=replace_links(page.body, self._resolve),
             words=words,
             relations=self._relations(page) if is_concept else [],
@@ -134,10 +150,27 @@ class Wiki:
                 for folder, key, sentence in self.backlinks[page.folder, page.key][:MAX_BACKLINKS]
             ],
             notes=self._notes(page),
+            tail=page.tail,
         )
         return text.rstrip("\n") + "\n"
 
-    def _front(self, page: Page) -> list[tuple[str, str]]:
+    def known_links(self, body: str) -> str:
+        """Return a body in which a link to a page that is not there is plain words."""
+
+        def one(target: Target, key: str, words: str) -> str:
+            return link(target, key, words) if self._target(target, key) else escape_markdown(words)
+
+        return replace_links(body, one)
+
+    def paths_in(self, body: str) -> dict[str, str]:
+        """Return the key of each page that a body links to, by its path without the ending."""
+        pages = [page for where in links_in(body) if (page := self._target(*where))]
+        return {page.path.removesuffix(".md"): page.key for page in pages}
+
+    def _target(self, target: str, key: str) -> Page | None:
+        return self.by_key.get(("concepts" if target == "c" else "sources", key))
+
+    def _front(self, page: Page) -> list[str]:
         values: dict[str, Any] = {
             "title": page.title,
             "aliases": page.aliases,
@@ -148,15 +181,19 @@ class Wiki:
             "written_by": "no model: every sentence is quoted from a source"
             if page.engine.startswith("local")
             else page.engine,
+            "human_written": page.body.count(HUMAN) or None,
+            "uncited": len(uncited_in(page.body)) or None,
         }
-        return [
-            (name, json.dumps(value, ensure_ascii=False, default=str))
+        lines: dict[str, str | None] = {
+            name: f"{name}: {json.dumps(value, ensure_ascii=False, default=str)}\n"
             for name, value in values.items()
             if value not in (None, "", [])
-        ]
+        }
+        lines |= page.front_edits
+        return [line for line in lines.values() if line is not None]
 
     def _resolve(self, target: Target, key: str, words: str) -> str:
-        page = self.by_key.get(("concepts" if target == "c" else "sources", key))
+        page = self._target(target, key)
         return escape_markdown(words) if page is None else f"[[{page.folder}/{page.slug}|{words}]]"
 
     def _link(self, folder: str, key: str) -> str:
@@ -214,6 +251,8 @@ class Wiki:
             quote = words["quote"].format(clean_line(escape_markdown(cited["quote"])))
             source = self._link("sources", cited["source_key"])
             out.append(f"[^{cited['ordinal']}]: {quote} — {source}, {', '.join(place)}.")
+        if HUMAN in page.body:
+            out.append(f"{HUMAN}: {words['human']}")
         return out
 
     def _backlinks(self) -> dict[tuple[str, str], list[tuple[str, str, str]]]:

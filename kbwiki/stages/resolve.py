@@ -7,19 +7,23 @@ import hashlib
 import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
+from kbwiki.errors import ModelError
 from kbwiki.records import Alias, Candidate
+from kbwiki.stages import likeness
 from kbwiki.stages.stage import Outcome, Services, Stage
 from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
 from kbwiki.text.words import lemma_key
 
-VERSION = "resolve-2"
+VERSION = "resolve-3"
+MAX_ROUNDS = 4
+"""Times that an engine is asked: what it joins may bring up new pairs."""
 MAX_URI = 300
 
 
@@ -49,28 +53,86 @@ class Found:
     mentions: list[tuple[Match, int | None, bool, bool]] = field(default_factory=list)
 
 
-def run(services: Services) -> Outcome:
-    """Resolve anew if any extraction, name or place of a source changed."""
+def fingerprint(services: Services) -> str:
+    """Return what decides the concepts: sources, decisions, and who tells names apart."""
+    try:
+        model = services.embedder().name
+    except ModelError:
+        model = "no vectors"
+    judge = services.engine.name if services.engine.is_paid else "nobody"
+    version = f"{VERSION} {model} {judge}"
+    return str(services.database.value("fingerprint_resolve", {"version": version}))
+
+
+def run(services: Services, may_ask: bool = True) -> Outcome:
+    """Resolve anew if any extraction, name, place of a source or decision changed.
+
+    An engine that costs money is asked about doubtful pairs between transactions, and then all is
+    resolved with its answers; without ``may_ask`` that is left to the next run.
+    """
     database = services.database
-    fingerprint = database.value("fingerprint_resolve", {"version": VERSION})
-    if database.value("read_setting", {"name": "resolve"}) == fingerprint:
+    if database.value("read_setting", {"name": "resolve"}) == fingerprint(services):
         return Outcome(note=_note(services))
-    with database.transaction():
-        sources = _load_sources(services)
-        decisions = database.rows("list_decisions", Decision)
-        found_in = _load_candidates(services, sources)
-        concepts = resolve_candidates(found_in, len(sources), decisions)
+    for n_left in reversed(range(MAX_ROUNDS)):
+        with database.transaction():
+            now = fingerprint(services)
+            resolved = _resolve(services)
+            unasked = [v for v in resolved.verdicts if not v.is_asked]
+            must_ask = bool(unasked and services.engine.is_paid)
+            if not must_ask or not may_ask or not n_left:
+                _save(services, resolved)
+                value = f"{now} unasked" if must_ask and not may_ask else now
+                database.run("save_setting", {"name": "resolve", "value": value})
+                break
+        likeness.ask(services, unasked)
+    return Outcome(n_done=len(resolved.concepts), note=_note(services))
+
+
+@dataclass(frozen=True, slots=True)
+class _Resolved:
+    """The concepts, where they are named, and the pairs that were or may be one."""
+
+    concepts: list[NewConcept]
+    found: dict[str, Found]
+    verdicts: list[likeness.Verdict]
+
+
+def _resolve(services: Services) -> _Resolved:
+    sources = _load_sources(services)
+    decisions = services.database.rows("list_decisions", Decision)
+    candidates = list(_load_candidates(services, sources))
+    concepts = resolve_candidates(candidates, len(sources), decisions)
+    concepts, found = match_concepts(concepts, sources)
+    definitions = {c.key: _definition(c, found) for c in concepts}
+    verdicts = likeness.judge(services, concepts, _statements(found), definitions, decisions)
+    same = likeness.decisions_of(verdicts)
+    if same:
+        concepts = resolve_candidates(candidates, len(sources), [*decisions, *same])
         concepts, found = match_concepts(concepts, sources)
-        _save_concepts(services, concepts, found)
-        _save_pages(services, found)
-        _save_mentions(services, found)
-        database.run("save_setting", {"name": "resolve", "value": fingerprint})
-    return Outcome(n_done=len(concepts), note=_note(services))
+    return _Resolved(concepts, found, verdicts)
+
+
+def _statements(found: dict[str, Found]) -> Iterator[set[str]]:
+    """Yield the keys of the concepts that each claim names."""
+    for source in found.values():
+        named: dict[int, set[str]] = defaultdict(set)
+        for match, at, *_ in source.mentions:
+            if at is not None:
+                named[at].add(match.owner)
+        yield from named.values()
+
+
+def _save(services: Services, resolved: _Resolved) -> None:
+    _save_concepts(services, resolved.concepts, resolved.found)
+    _save_pages(services, resolved.found)
+    _save_mentions(services, resolved.found)
+    likeness.save(services, resolved.verdicts, resolved.concepts)
 
 
 def _note(services: Services) -> str:
     counts = services.database.dicts("count_concepts")[0]
-    return f"{counts['n_concepts']} concepts, {counts['n_mentions']} mentions"
+    doubtful = f", {counts['n_doubtful']} doubtful pairs" if counts["n_doubtful"] else ""
+    return f"{counts['n_concepts']} concepts, {counts['n_mentions']} mentions{doubtful}"
 
 
 def _load_sources(services: Services) -> dict[str, ReadSource]:

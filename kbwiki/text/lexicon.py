@@ -204,6 +204,47 @@ BARE_NAMES = _words(
 )
 """Words for a kind without which a proper name names the same."""
 
+CONTRASTS = tuple(
+    (_words(one), _words(other))
+    for one, other in (
+        ("short brief краткий короткий кратковременный краткосрочный",
+         "long lasting долгий длинный долговременный долгосрочный"),
+        ("fast quick rapid быстрый", "slow медленный"),
+        ("local локальный местный", "global глобальный"),
+        ("inner internal внутренний", "outer external внешний наружный"),
+        ("public open открытый публичный общедоступный",
+         "private closed secret закрытый частный приватный секретный"),
+        ("supervised учитель", "unsupervised без"),
+        ("linear линейный", "nonlinear softmax quadratic нелинейный квадратичный"),
+        ("forward прямой прямое", "backward reverse inverse обратный"),
+        ("positive положительный", "negative отрицательный"),
+        ("primary первичный", "secondary вторичный"),
+        ("symmetric симметричный", "asymmetric асимметричный"),
+        ("continuous непрерывный", "discrete дискретный"),
+        ("absolute абсолютный", "relative относительный"),
+        ("static статический", "dynamic динамический"),
+        ("sparse разреженный", "dense плотный"),
+        ("deep глубокий", "shallow мелкий неглубокий"),
+        ("explicit явный", "implicit неявный"),
+        ("left левый", "right правый"),
+        ("upper верхний", "lower нижний"),
+        ("high высокий", "low низкий"),
+        ("max maximum maximal максимум максимальный", "min minimum minimal минимум минимальный"),
+        ("input входной вход", "output выходной выход"),
+        ("encoder encoding кодировщик кодирование кодер энкодер",
+         "decoder decoding декодировщик декодирование декодер"),
+        ("offline офлайн автономный", "online онлайн"),
+        ("soft мягкий", "hard жесткий твердый"),
+        ("strong сильный", "weak слабый"),
+        ("male мужской", "female женский"),
+        ("autoregressive авторегрессионный", "bidirectional двунаправленный"),
+        ("causal причинный каузальный", "noncausal непричинный"),
+        ("supply предложение", "demand спрос"),
+        ("query запрос", "key ключ"),
+    )
+)  # fmt: skip
+"""Opposites, whose vectors lie close: two names with a word of each side are two things."""
+
 BACKGROUND = tuple(
     sorted(
         _words(

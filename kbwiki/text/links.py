@@ -4,7 +4,7 @@ A body names its targets by key, so that a new slug changes no article; `export`
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 from kbwiki.text.normal import escape_markdown, split_formulas
@@ -13,7 +13,7 @@ Target = Literal["c", "s"]
 
 _LINK = re.compile(r"\[\[([cs]):([^|\]]*)\|([^\]|]*)\]\]")
 _UNSAFE = re.compile(r"[\[\]|*_`<>$~^\\]|%%")
-_MARKS = re.compile(r"\[\^\d+\]|\*\*")
+_MARKS = re.compile(r"\[\^(?:\d+|human)\]|\*\*")
 _UNESCAPED = re.compile(r"\\([\\`*_\[\]<>|~^$&#=.)+%-])")
 _CODES = {"%": "%25", "|": "%7C", "[": "%5B", "]": "%5D"}
 
@@ -56,16 +56,48 @@ def _decoded(key: str) -> str:
     return key
 
 
-_CITED = re.compile(r"(?:\[\^\d+\])+")
+_EXPORTED = re.compile(r"\[\[((?:concepts|sources)/[^\]|\[]+)\|([^\]|\[]*)\]\]")
+
+
+def restore_links(body: str, keys: dict[str, str]) -> str:
+    """Return an exported body with its links by key again; ``keys`` are by path without ending."""
+
+    def one(match: re.Match[str]) -> str:
+        key = keys.get(match.group(1))
+        if key is None:
+            return match.group()
+        return link("c" if match.group(1).startswith("concepts/") else "s", key, match.group(2))
+
+    return _EXPORTED.sub(one, body)
+
+
+_CITED = re.compile(r"(?:\[\^[^\]\s]+\])+")
+_NUMBER = re.compile(r"\[\^(\d+)\]")
+_FENCE = re.compile(r"\s*(?:```|~~~)")
 
 
 def statements_of(body: str) -> list[tuple[str, list[int]]]:
     """Return (words, footnote numbers) of each statement of a body, in order."""
-    out: list[tuple[str, list[int]]] = []
+    return [(words, numbers) for words, numbers, _ in _statements(body)]
+
+
+def uncited_in(body: str) -> list[tuple[str, bool]]:
+    """Return (words, whether a person wrote them) of each statement that cites nothing."""
+    return [(words, human) for words, numbers, human in _statements(body) if not numbers]
+
+
+def _statements(body: str) -> Iterator[tuple[str, list[int], bool]]:
+    is_code = False
     for line in body.splitlines():
-        at = 0
-        for match in _CITED.finditer(line):
-            words = plain_text(line[at : match.start()].removeprefix("- ")).strip()
-            out.append((words, [int(n) for n in re.findall(r"\d+", match.group())]))
-            at = match.end()
-    return out
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif not is_code and not line.startswith("#"):
+            at = 0
+            for match in [*_CITED.finditer(line), None]:
+                end = match.start() if match else len(line)
+                marks = match.group() if match else ""
+                words = plain_text(line[at:end].removeprefix("- ")).strip()
+                if any(c.isalnum() for c in words):
+                    numbers = [int(n) for n in _NUMBER.findall(marks)]
+                    yield words, numbers, "[^human]" in marks
+                at = match.end() if match else end

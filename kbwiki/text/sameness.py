@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal
 
-from kbwiki.text.lexicon import BACKGROUND, BARE_METHODS, BARE_NAMES
+from kbwiki.text.lexicon import BACKGROUND, BARE_METHODS, BARE_NAMES, CONTRASTS
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.words import is_rare, is_russian, lang_of, lemma_key
 
@@ -27,16 +27,19 @@ if TYPE_CHECKING:
 EmbedNames = Callable[[Sequence[str]], "Floats"]
 """Names in, vectors of length 1 out, (n, dim)."""
 
-SURE_CSLS = 0.03
-SURE_MARGIN = 0.015
-SOUND_MARGIN = 0.005
-"""A smaller lead is enough for two names that sound alike, or that stand among the same others."""
-DOUBT_CSLS = -0.005
+SURE = (0.045, 0.015)
+"""CSLS and lead over the next best of two names that are each other's nearest."""
+SURE_SOUND = 0.06
+"""CSLS of two words that sound alike but not the same: transform, трансформер."""
+SURE_BACKED = (0.03, 0.005)
+"""Enough for two that sound alike, or that stand among the same others."""
+DOUBT_CSLS = 0.005
 DOUBT_RANKS = (1, 4)
 """A pair is worth a look if the one is at most so far down in the other's list, from 0, and the
 other at most so far in the first's.
 """
-SOUND = 0.8
+SOUND = 0.95
+NEAR_SOUND = 0.75
 NEAR_SHARE = 0.5
 MIN_NEAR = 3
 SAME_LANG_CSLS = 0.015
@@ -77,7 +80,7 @@ class Likeness:
 
     first: str
     second: str
-    band: Literal["form", "meaning"]
+    band: Literal["form", "meaning", "engine"]
     is_sure: bool
     score: float
     reason: str
@@ -98,13 +101,35 @@ def find_likenesses(
     return sorted(found.values(), key=lambda x: (x.first, x.second))
 
 
-def _may_be_one(a: Named, b: Named) -> bool:
-    """Tell whether nothing speaks against: other numbers, a person and a thing, often met."""
+def _fit(a: Named, b: Named) -> bool:
+    """Tell whether two names hold the same numbers, and neither or both are a person's."""
     if _DIGITS.findall(canonical_key(a.title)) != _DIGITS.findall(canonical_key(b.title)):
         return False
-    if (a.kind == "person") != (b.kind == "person"):
+    return (a.kind == "person") == (b.kind == "person") and not _are_opposites(a.title, b.title)
+
+
+def _are_opposites(first: str, second: str) -> bool:
+    """Tell whether a word of the one is an opposite of a word of the other."""
+    one, other = (set(lemma_key(name).split()) for name in (first, second))
+    return any(
+        (one & left and other & right and not one & right and not other & left)
+        or (one & right and other & left and not one & left and not other & right)
+        for left, right in CONTRASTS
+    )
+
+
+def _is_like(a: Named, b: Named, csls: float, sound: float) -> bool:
+    """Tell whether two names are built alike: as many words, no other kind, one sound or none."""
+    n_words = {sum(len(word) > 2 for word in lemma_key(x.title).split()) for x in (a, b)}
+    kinds = {a.kind, b.kind} - {"concept", "method"}
+    if len(n_words) > 1 or len(kinds) > 1:
         return False
-    return a.near.get(b.key, 0) <= MAX_MET
+    return n_words != {1} or not NEAR_SOUND <= sound < SOUND or csls >= SURE_SOUND
+
+
+def _may_be_one(a: Named, b: Named) -> bool:
+    """Tell whether nothing speaks against: they fit, and are not set side by side often."""
+    return _fit(a, b) and a.near.get(b.key, 0) <= MAX_MET
 
 
 def _pair(
@@ -124,14 +149,14 @@ def _by_form(concepts: Sequence[Named]) -> list[Likeness]:
         key = lemma_key(concept.title)
         words = frozenset(key.split())
         other = by_words.setdefault(words, concept)
-        if other is not concept and len(words) > 1 and _may_be_one(concept, other):
+        if other is not concept and len(words) > 1 and _fit(concept, other):
             out.append(_pair(concept, other, "form", False, 0.5, "the same words in another order"))
         longer = by_key.get(_cut_from(key, words_in_order), concept)
-        if longer is not concept and _may_be_one(concept, longer):
+        if longer is not concept and _fit(concept, longer):
             out.append(_pair(concept, longer, "form", False, 0.6, "one is the other cut short"))
         for bare, is_name in _without_kind(key):
             owner = by_key.get(bare)
-            if owner is None or owner is concept or not _may_be_one(concept, owner):
+            if owner is None or owner is concept or not _fit(concept, owner):
                 continue
             sure = owner.kind != "person" and (not is_name or _is_proper(owner.title))
             out.append(_pair(concept, owner, "form", sure, 0.9, "one is the other with its kind"))
@@ -185,20 +210,24 @@ def _by_meaning(concepts: Sequence[Named], embed: EmbedNames) -> list[Likeness]:
 
 
 def _within(concepts: list[Named], vectors: "Floats") -> list[Likeness]:
-    """Return pairs of one language to look at: nearest of all to each other, in other words."""
+    """Return pairs of one language to look at: near, in other words or among the same others."""
     tables = _Tables(vectors, vectors)
     out: list[Likeness] = []
-    for i, a in enumerate(concepts):
-        j = next((j for j in tables.best(0, i) if j != i), len(concepts))
-        if not i < j < len(concepts) or i not in tables.best(0, j):
+    near = ((i, j) for i in range(len(concepts)) for j in tables.best(0, i))
+    for i, j in sorted({(min(pair), max(pair)) for pair in near}):
+        if i == j or j >= len(concepts) or not _may_be_one(concepts[i], concepts[j]):
             continue
-        b = concepts[j]
-        csls, _, _ = tables.compare(i, j)
+        a, b = concepts[i], concepts[j]
+        csls, ranks, _ = tables.compare(i, j)
         words = [set(lemma_key(c.title).split()) for c in (a, b)]
         shared = _share(a, b)
-        is_other = not words[0] & words[1] and not any(_is_name(c.title) for c in (a, b))
-        if csls >= SAME_LANG_CSLS and (is_other or shared >= NEAR_SHARE) and _may_be_one(a, b):
-            reason = f"vectors {csls:+.3f}, nearest to each other"
+        if any(_is_name(c.title) for c in (a, b)):
+            continue
+        # Each stands first in its own list, so the other is its nearest at rank 1.
+        is_nearest = ranks[1] == 1 and not words[0] & words[1]
+        is_near = shared >= NEAR_SHARE and not (words[0] <= words[1] or words[1] <= words[0])
+        if csls >= SAME_LANG_CSLS and ranks[1] <= DOUBT_RANKS[1] and (is_nearest or is_near):
+            reason = f"vectors {csls:+.3f}, ranks {ranks[0]} and {ranks[1]}"
             reason += f"; shares {shared:.2f} of its neighbours" if shared else ""
             out.append(_pair(a, b, "meaning", False, 0.5 + 5 * csls, reason))
     return out
@@ -290,9 +319,10 @@ def _across(
     sound = sounds_alike(a.title, b.title)
     shared = _share(a, b)
     is_backed = sound >= SOUND or shared >= NEAR_SHARE
-    sure = (
-        ranks[1] == 0 and csls >= SURE_CSLS and lead >= (SOUND_MARGIN if is_backed else SURE_MARGIN)
-    )
+    if a.kind == "person" and sound < SOUND:
+        return None
+    least = SURE_BACKED if is_backed else SURE
+    sure = ranks[1] == 0 and csls >= least[0] and lead >= least[1] and _is_like(a, b, csls, sound)
     is_far = ranks[0] > DOUBT_RANKS[0] or ranks[1] > DOUBT_RANKS[1]
     if not sure and (is_far or (csls < DOUBT_CSLS and not is_backed)):
         return None

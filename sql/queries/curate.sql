@@ -1,6 +1,10 @@
 -- What people decide: which names are one concept, which sources go.
 
 -- name: save_decision
+-- The last word counts, whichever of the two it named first.
+with other as (
+    delete from kb.decision where first = %(second)s and second = %(first)s
+)
 insert into kb.decision (first, second, same, first_title, second_title)
 values (%(first)s, %(second)s, %(same)s, %(first_title)s, %(second_title)s)
 on conflict (first, second) do update
@@ -13,8 +17,17 @@ delete from kb.decision where same and (first = %(key)s or second = %(key)s);
 -- name: list_decided
 select first_title, second_title, same, decided_at from kb.decision order by first_title, second_title;
 
+-- name: list_likenesses
+select first_title, second_title, band, status, score, reason from kb.likeness
+order by status <> 'doubtful', status, score desc, first_key, second_key;
+
 -- name: list_redirects
-select second_title from kb.decision where same order by second_title;
+select second_title as title from kb.decision where same
+union
+select first_title from kb.likeness where status = 'merged'
+union
+select second_title from kb.likeness where status = 'merged'
+order by title;
 
 -- name: find_concept
 select c.id, c.key, c.title, array(select a.name from kb.alias a where a.concept_id = c.id order by a.key) as names

@@ -37,3 +37,41 @@ join kb.concept h on h.id = e.head_id
 join kb.concept t on t.id = e.tail_id
 join kb.edge_type y on y.name = e.type
 where e.status = 'typed';
+
+-- name: list_page_bases
+select path, folder, key, sha, text, machine, cites, links from kb.page_base where path = any (%(paths)s::text[]);
+
+-- name: list_page_base_shas
+select path, sha from kb.page_base;
+
+-- name: save_page_base
+insert into kb.page_base (path, folder, key, sha, text, machine, cites, links)
+values (%(path)s, %(folder)s, %(key)s, %(sha)s, %(text)s, %(machine)s, %(cites)s, %(links)s)
+on conflict (path) do update
+set folder = excluded.folder, key = excluded.key, sha = excluded.sha, text = excluded.text, machine = excluded.machine, cites = excluded.cites, links = excluded.links;
+
+-- name: delete_page_bases_but
+delete from kb.page_base where not (path = any (%(paths)s::text[]));
+
+-- name: list_edits
+select folder, key, path, base, theirs, heading, front, tail, cites from kb.article_edit order by folder, key;
+
+-- name: list_edit_citations
+-- Of the places that a person's words cite, those where the quote still stands.
+select e.folder, e.key, c.place, c.source_key, c.start_at, c.end_at, c.quote, c.page, c.heading
+from kb.article_edit e
+cross join jsonb_to_recordset(e.cites -> 'items')
+     as c (place text, source_key text, start_at int, end_at int, quote text, page int, heading text)
+join kb.source_page p on p.key = c.source_key
+join kb.source s on s.id = p.source_id
+where substr(s.text, c.start_at + 1, c.end_at - c.start_at) = c.quote;
+
+-- name: save_edit
+insert into kb.article_edit (folder, key, path, base, theirs, heading, front, tail, cites)
+values (%(folder)s, %(key)s, %(path)s, %(base)s, %(theirs)s, %(heading)s, %(front)s, %(tail)s, %(cites)s)
+on conflict (folder, key) do update
+set path = excluded.path, base = excluded.base, theirs = excluded.theirs, heading = excluded.heading,
+    front = excluded.front, tail = excluded.tail, cites = excluded.cites, edited_at = now();
+
+-- name: delete_edit
+delete from kb.article_edit where folder = %(folder)s and key = %(key)s;

@@ -10,7 +10,7 @@ select kb.sha('resolve', %(version)s, coalesce(string_agg(
 from kb.extraction e;
 
 -- name: list_decisions
-select first, second, same from kb.decision order by first, second;
+select first, second, same, true as by_person from kb.decision order by first, second;
 
 -- name: read_setting
 select value from kb.setting where name = %(name)s;
@@ -20,7 +20,8 @@ insert into kb.setting (name, value) values (%(name)s, %(value)s)
 on conflict (name) do update set value = excluded.value;
 
 -- name: count_concepts
-select (select count(*) from kb.concept) as n_concepts, (select count(*) from kb.mention) as n_mentions;
+select (select count(*) from kb.concept) as n_concepts, (select count(*) from kb.mention) as n_mentions,
+       (select count(*) from kb.likeness where status = 'doubtful') as n_doubtful;
 
 -- name: list_extractions
 select e.source_id, e.fingerprint || ' ' || e.reading_id as fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, e.link_starts, e.link_ends,
@@ -86,3 +87,24 @@ from unnest(%(concepts)s::bigint[], %(chunks)s::bigint[], %(claims)s::bigint[], 
 
 -- name: save_mentions_sha
 update kb.source_page set mentions_sha = %(sha)s where source_id = %(source_id)s;
+
+-- name: list_name_vectors
+select name, v from kb.name_vector where model = %(model)s and name = any (%(names)s::text[]);
+
+-- name: save_name_vector
+insert into kb.name_vector (model, name, v) values (%(model)s, %(name)s, %(v)s)
+on conflict (model, name) do nothing;
+
+-- name: list_verdicts
+select pair_sha, same from kb.verdict where pair_sha = any (%(shas)s::text[]);
+
+-- name: save_verdict
+insert into kb.verdict (pair_sha, engine, same) values (%(sha)s, %(engine)s, %(same)s)
+on conflict (pair_sha) do update set same = excluded.same, asked_at = now();
+
+-- name: delete_likenesses
+delete from kb.likeness;
+
+-- name: save_likeness
+insert into kb.likeness (first_key, second_key, first_title, second_title, band, status, score, reason)
+values (%(first_key)s, %(second_key)s, %(first_title)s, %(second_title)s, %(band)s, %(status)s, %(score)s, %(reason)s);

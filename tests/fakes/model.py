@@ -25,9 +25,18 @@ def is_read(request: Request) -> bool:
     return "You read one part" in request.prompt
 
 
+def is_compared(request: Request) -> bool:
+    """Whether a request asks which names are one."""
+    return "You decide whether two names" in request.prompt
+
+
 def reader(request: Request) -> Step:
     """Answer as a careful model would: with what the grammar finds in the part it was given."""
     text = data_of(request.prompt)
+    if is_compared(request):
+        numbers = [int(n) for n in re.findall(r"^\[(\d+)\]", text, re.MULTILINE)]
+        verdicts = [{"number": n, "same": False} for n in numbers]
+        return Say(json.dumps({"verdicts": verdicts}), model=MODEL)
     reply = extracted(text.partition("\n\n")[2]) if is_read(request) else written(text)
     return Say(json.dumps(reply, ensure_ascii=False), model=MODEL)
 

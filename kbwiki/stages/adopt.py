@@ -1,0 +1,180 @@
+"""A person's words on exported pages: taken in from the files, and laid over every later page.
+
+A part of export. What a person changed is kept as the body it was made of and the body they left;
+a page is then the new body with the same changes made to it.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from kbwiki.db import Database
+from kbwiki.stages.render import Page, Wiki
+from kbwiki.text.edits import (
+    HUMAN,
+    Parts,
+    changed_entries,
+    merge,
+    split_page,
+    to_numbers,
+    to_stable,
+)
+from kbwiki.text.links import restore_links
+from kbwiki.text.normal import short_hash
+
+Citations = dict[tuple[str, str], list[dict[str, Any]]]
+_CITED = ("source_key", "start_at", "end_at", "quote", "page", "heading")
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """The edits of a store by page, and which of their citations still hold."""
+
+    rows: dict[tuple[str, str], dict[str, Any]]
+    cites: Citations
+
+
+def load_edits(database: Database) -> Edits:
+    """Return what people wrote on pages."""
+    cites: Citations = {}
+    for row in database.dicts("list_edit_citations"):
+        cites.setdefault((row["folder"], row["key"]), []).append(row)
+    rows = {(row["folder"], row["key"]): row for row in database.dicts("list_edits")}
+    return Edits(rows, cites)
+
+
+def place_of(cited: Mapping[str, Any]) -> str:
+    """Return a name for where a quote stands that outlasts its number."""
+    return f"{short_hash(cited['source_key'])}-{cited['start_at']}-{cited['end_at']}"
+
+
+def lay_over(page: Page, citations: Citations, edits: Edits) -> Page:
+    """Return a page with its person's words; its citations are numbered anew."""
+    where = (page.folder, page.key)
+    ours = citations.get(where, [])
+    machine = to_stable(page.body, [place_of(c) for c in ours])
+    edit = edits.rows.get(where)
+    if edit is None:
+        return replace(page, machine=machine)
+    known = [*ours, *edits.cites.get(where, [])]
+    numbers: dict[str, int] = {}
+    for number, cited in enumerate(known):
+        numbers.setdefault(place_of(cited), number)
+    body, order = to_numbers(merge(edit["base"], machine, edit["theirs"]), numbers)
+    citations[where] = [{**known[n], "ordinal": at} for at, n in enumerate(order, 1)]
+    return replace(
+        page,
+        body=body,
+        machine=machine,
+        heading=edit["heading"],
+        front_edits=edit["front"],
+        tail=edit["tail"],
+    )
+
+
+def take_in(
+    database: Database, folder: Path, manifest: dict[str, str]
+) -> tuple[dict[str, str], list[str]]:
+    """Take in the pages that a person changed since the last export.
+
+    Returns the manifest in which what was taken in counts as ours, and the pages' names. A page
+    whose base is not known, whose generated part was changed, or that has lost a seam is left.
+    """
+    edited = {
+        name: sha
+        for name in manifest
+        if name.startswith(("concepts/", "sources/"))
+        and (sha := _sha_of(folder / name)) not in {None, manifest[name]}
+    }
+    if not edited:
+        return manifest, []
+    edits = load_edits(database)
+    taken: dict[str, str] = {}
+    with database.transaction():
+        for base in database.dicts("list_page_bases", {"paths": sorted(edited)}):
+            name = base["path"]
+            raw = (folder / name).read_bytes()
+            sha = hashlib.sha256(raw).hexdigest()
+            if base["sha"] != manifest[name]:
+                continue
+            row = _edit(base, raw, edits.rows.get((base["folder"], base["key"])))
+            if row is not None:
+                is_undone = row["theirs"] == row["base"] and not (row["front"] or row["tail"])
+                is_undone = is_undone and row["heading"] is None
+                database.run("delete_edit" if is_undone else "save_edit", row)
+                taken[name] = sha
+    return {**manifest, **taken}, sorted(taken)
+
+
+def _edit(base: dict[str, Any], raw: bytes, before: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return a row of kb.article_edit, or None for a page that cannot be read as one."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    theirs, ours = split_page(text), split_page(base["text"])
+    if theirs is None or ours is None or theirs.generated != ours.generated:
+        return None
+    cites: list[dict[str, Any]] = base["cites"]["items"]
+    was = before or {"front": {}, "heading": None, "cites": {"items": []}}
+    known = {place_of(c): {**c, "place": place_of(c)} for c in (*was["cites"]["items"], *cites)}
+    return {
+        "folder": base["folder"],
+        "key": base["key"],
+        "path": base["path"],
+        "base": base["machine"],
+        "theirs": _as_body(theirs, cites, base["links"]),
+        "heading": theirs.heading if theirs.heading != ours.heading else was["heading"],
+        "front": {**was["front"], **changed_entries(ours.front, theirs.front)},
+        "tail": theirs.tail,
+        "cites": {"items": [known[place] for place in sorted(known)]},
+    }
+
+
+def _as_body(parts: Parts, cites: list[dict[str, Any]], links: dict[str, str]) -> str:
+    body = restore_links(parts.body.replace(HUMAN, ""), links)
+    return to_stable(body, [place_of(c) for c in cites])
+
+
+def orphans(wiki: Wiki, edits: Edits) -> frozenset[str]:
+    """Return the paths of pages that hold a person's words and have nothing to stand on now."""
+    gone = edits.rows.keys() - wiki.by_key.keys()
+    return frozenset(edits.rows[where]["path"] for where in gone)
+
+
+def save_bases(
+    database: Database, wiki: Wiki, files: Mapping[str, str], kept: Iterable[str]
+) -> None:
+    """Remember what was written of each page that now lies in the wiki as it was rendered."""
+    shas = {row["path"]: row["sha"] for row in database.dicts("list_page_base_shas")}
+    here = set(kept)
+    rows = []
+    for page in wiki.pages:
+        sha = hashlib.sha256(files[page.path].encode()).hexdigest()
+        if page.path not in here or shas.get(page.path) == sha:
+            continue
+        cited = wiki.citations.get((page.folder, page.key), [])
+        rows.append(
+            {
+                "path": page.path,
+                "folder": page.folder,
+                "key": page.key,
+                "sha": sha,
+                "text": files[page.path],
+                "machine": wiki.known_links(page.machine),
+                "cites": {"items": [{name: c[name] for name in _CITED} for c in cited]},
+                "links": wiki.paths_in(page.body),
+            }
+        )
+    with database.transaction():
+        database.run("delete_page_bases_but", {"paths": [page.path for page in wiki.pages]})
+        database.run_many("save_page_base", rows)
+
+
+def _sha_of(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        return None

@@ -1,0 +1,256 @@
+"""A person edits exported pages: their words are taken in, win, are marked, and are never lost."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import Store
+
+from kbwiki.cli import main
+from kbwiki.lint import lint
+
+NOTES = {
+    "a.md": "# Линейное внимание\n\n**Линейное внимание** — это внимание без softmax. Линейное "
+    "внимание хранит матрицу состояния. Линейное внимание дешевле softmax.\n",
+    "b.md": "# Delta rule\n\n**The delta rule** is a learning rule that corrects an error. The "
+    "delta rule writes into **fast weights**. The delta rule is used with линейное внимание.\n",
+}
+
+
+@pytest.fixture
+def built(store: Store, tmp_path: Path) -> Store:
+    """A store with a Russian and an English note."""
+    for name, text in NOTES.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    _build(store)
+    return store
+
+
+def _build(store: Store) -> tuple[tuple[str, str], ...]:
+    """Build again and return what export refused."""
+    return store.build(*(store.root / name for name in NOTES))["export"].failures
+
+
+def _edit(store: Store, name: str, change: Callable[[str], str]) -> str:
+    path = store.wiki / name
+    before = path.read_text("utf-8")
+    after = change(before)
+    assert after != before
+    path.write_text(after, "utf-8")
+    return after
+
+
+SEAM = "\n<!-- kbwiki: generated from"
+
+
+def _add(store: Store, name: str, words: str) -> None:
+    """Write words below a page's body."""
+    _edit(store, name, lambda text: text.replace(SEAM, f"\n{words}\n{SEAM}"))
+
+
+def _page(store: Store, name: str) -> str:
+    return (store.wiki / name).read_text("utf-8")
+
+
+RU = "concepts/линейное-внимание.md"
+EN = "concepts/delta-rule.md"
+SOURCE = "sources/delta-rule.md"
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "mark"),
+    [
+        (RU, "Мои слова о нём.", "[^human]: Написано человеком."),
+        (EN, "My own words.", "[^human]: Written by a person."),
+        (SOURCE, "My own words.", "[^human]: Written by a person."),
+    ],
+)
+def test_added_words_are_kept_marked_and_counted(
+    built: Store, name: str, words: str, mark: str
+) -> None:
+    _add(built, name, words)
+    assert _build(built) == ()
+    page = _page(built, name)
+    assert f"{words}[^human]" in page
+    assert mark in page
+    assert "uncited: 1\n" in page
+    assert "human_written: 1\n" in page
+    assert not list(built.wiki.rglob("*.conflict.md"))
+    before = built.files()
+    assert _build(built) == ()
+    assert built.files() == before
+    notes = [f for f in lint(built.database, {}) if f.rule == "uncited"]
+    assert [(f.level, f.where, f.what) for f in notes] == [("note", name, words)]
+
+
+def test_a_persons_words_win_over_a_rewritten_statement_and_new_ones_come_too(
+    built: Store,
+) -> None:
+    _edit(
+        built,
+        RU,
+        lambda text: text.replace("хранит матрицу состояния", "хранит то, что я сказал", 1),
+    )
+    note = built.root / "a.md"
+    note.write_text(
+        NOTES["a.md"].replace("матрицу состояния", "большую матрицу")
+        + "Линейное внимание растёт вместе с длиной контекста и памятью модели.\n",
+        "utf-8",
+    )
+    assert _build(built) == ()
+    page = _page(built, RU)
+    assert re.search(r"хранит то, что я сказал\.(\[\^\d+\])*\[\^human\]", page)
+    assert "большую матрицу" not in page.split("<!--")[0]
+    assert "растёт вместе с длиной контекста" in page
+    numbers = {int(n) for n in re.findall(r"\[\^(\d+)\](?!:)", page)}
+    assert numbers == {int(n) for n in re.findall(r"^\[\^(\d+)\]:", page, re.MULTILINE)}
+
+
+def test_what_a_person_took_out_stays_out(built: Store) -> None:
+    _edit(
+        built, EN, lambda text: re.sub(r"[^\n\]]*writes into[^\n]*?\[\^\d+\] ?", "", text, count=1)
+    )
+    assert "writes into" not in _page(built, EN).split("<!--")[0]
+    (built.root / "b.md").write_text(
+        NOTES["b.md"]
+        + "The delta rule is as old as the first adaptive filters of the radio age.\n",
+        "utf-8",
+    )
+    assert _build(built) == ()
+    page = _page(built, EN)
+    assert "writes into" not in page.split("<!--")[0]
+    assert "radio age" in page
+
+
+def test_headings_front_matter_and_what_stands_below_are_kept(built: Store) -> None:
+    def change(text: str) -> str:
+        text = text.replace("---\n\n# ", "tags:\n  - моё\n---\n\n# ", 1)
+        text = re.sub(r"^kind: .*\n", "", text, flags=re.MULTILINE)
+        text = text.replace("# Линейное внимание", "# Линейное внимание (мой взгляд)", 1)
+        return text + "\n## Мой раздел\n\nТекст под разметкой.\n"
+
+    _edit(built, RU, change)
+    assert _build(built) == ()
+    (built.root / "a.md").write_text(
+        NOTES["a.md"] + "Линейное внимание растёт вместе с длиной контекста и памятью модели.\n",
+        "utf-8",
+    )
+    assert _build(built) == ()
+    page = _page(built, RU)
+    assert "tags:\n  - моё\n---" in page
+    assert "\nkind:" not in page
+    assert "\n# Линейное внимание (мой взгляд)\n" in page
+    assert page.endswith("## Мой раздел\n\nТекст под разметкой.\n")
+
+
+def test_an_edit_that_is_taken_back_leaves_no_trace(built: Store) -> None:
+    before = built.files()
+    _add(built, EN, "A thought.")
+    _build(built)
+    (built.wiki / EN).write_bytes(before[EN])
+    assert _build(built) == ()
+    assert built.files() == before
+    assert built.database.dicts("list_edits") == []
+
+
+def test_a_second_edit_builds_on_the_first(built: Store) -> None:
+    _add(built, EN, "First thought.")
+    _build(built)
+    _edit(built, EN, lambda text: text.replace("First thought.[^human]", "Better thought."))
+    _build(built)
+    page = _page(built, EN)
+    assert "Better thought.[^human]" in page
+    assert "First thought" not in page
+    _edit(built, EN, lambda text: text.replace("Better thought.[^human]\n", ""))
+    _build(built)
+    page = _page(built, EN)
+    assert "[^human]" not in page
+    assert "human_written" not in page
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("<!-- kbwiki: generated to here -->", ""),
+        lambda text: text.replace("generated from here -->", "generated from here -->\ny"),
+        lambda text: "всё моё\n",
+    ],
+    ids=["a seam is lost", "between the seams", "all is new"],
+)
+def test_what_cannot_be_merged_is_left_and_reported(
+    built: Store, change: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = _edit(built, RU, change)
+    (built.root / "a.md").write_text(
+        NOTES["a.md"] + "Линейное внимание растёт вместе с длиной контекста и памятью модели.\n",
+        "utf-8",
+    )
+    [(name, why)] = _build(built)
+    assert name == RU
+    assert "линейное-внимание.conflict.md" in why
+    assert _page(built, RU) == mine
+    assert "растёт" in _page(built, RU.replace(".md", ".conflict.md"))
+    monkeypatch.chdir(built.root)
+    assert main(["export", "--db", built.database.url]) == 1
+    assert _page(built, RU) == mine
+
+
+def test_words_on_a_page_whose_concept_is_gone_are_kept_and_come_back(built: Store) -> None:
+    _add(built, EN, "Моё.")
+    _build(built)
+    whole = _page(built, EN)
+    (built.root / "b.md").write_text("# Nothing\n\nNothing of note is here at all.\n", "utf-8")
+    refused = dict(_build(built))
+    assert "holds a person's words" in refused[EN]
+    assert "Моё." in _page(built, EN)
+    (built.root / "b.md").write_text(NOTES["b.md"], "utf-8")
+    assert _build(built) == ()
+    assert _page(built, EN) == whole
+
+
+def test_a_merge_of_concepts_does_not_overwrite_words(built: Store) -> None:
+    from kbwiki.curate import merge, unmerge
+
+    _add(built, RU, "Моё.")
+    _build(built)
+    whole = built.files()
+    merge(built.services(), "delta rule", "линейное внимание")
+    refused = dict(_build(built))
+    assert "holds a person's words" in refused[RU]
+    assert "Моё." in _page(built, RU)
+    unmerge(built.services(), "delta rule")
+    assert _build(built) == ()
+    assert built.files() == whole
+
+
+def test_a_page_edited_while_its_base_is_not_known_goes_to_a_conflict(built: Store) -> None:
+    built.database.connection.execute("delete from kb.page_base")
+    mine = _edit(built, RU, lambda text: text.replace("softmax", "софтмакс", 1))
+    (built.root / "a.md").write_text(
+        NOTES["a.md"] + "Линейное внимание растёт вместе с длиной контекста и памятью модели.\n",
+        "utf-8",
+    )
+    assert [name for name, _ in _build(built)] == [RU]
+    assert _page(built, RU) == mine
+
+
+def test_a_page_that_a_person_deleted_is_made_again_with_their_words(built: Store) -> None:
+    _add(built, EN, "Mine.")
+    _build(built)
+    whole = _page(built, EN)
+    (built.wiki / EN).unlink()
+    assert _build(built) == ()
+    assert _page(built, EN) == whole
+
+
+def test_words_are_shown_and_a_link_in_them_counts(
+    built: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = "See [[concepts/линейное-внимание|это]]."
+    _add(built, SOURCE, link)
+    _build(built)
+    assert "See [[concepts/линейное-внимание|это]].[^human]" in _page(built, SOURCE)
+    monkeypatch.chdir(built.root)
+    assert main(["show", "--citations", "sources/delta-rule", "--db", built.database.url]) == 0
+    assert "See это." in capsys.readouterr().out

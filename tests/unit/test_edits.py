@@ -1,0 +1,121 @@
+"""The three-way merge of a page's body, and the parts of a page."""
+
+import pytest
+
+from kbwiki.text.edits import (
+    changed_entries,
+    merge,
+    pieces_of,
+    split_page,
+    to_numbers,
+    to_stable,
+)
+
+BASE = "Lead.[^1]\n\n## One\n\n- A is b.[^2] C is d.[^3]\n- E is f.[^4]"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "expected"),
+    [
+        (BASE, BASE, BASE),
+        (BASE.replace("E is f", "E is g"), BASE, BASE.replace("E is f", "E is g")),
+        (
+            BASE,
+            BASE.replace("A is b.", "A is x."),
+            BASE.replace("A is b.[^2]", "A is x.[^2][^human]"),
+        ),
+        (  # each changed another statement of one line
+            BASE.replace("C is d", "C is z"),
+            BASE.replace("A is b.", "A is x."),
+            BASE.replace("A is b.[^2]", "A is x.[^2][^human]").replace("C is d", "C is z"),
+        ),
+        (  # both changed one statement: the person's words win
+            BASE.replace("E is f", "E is machine's"),
+            BASE.replace("E is f", "Е — это ф"),
+            BASE.replace("E is f.[^4]", "Е — это ф.[^4][^human]"),
+        ),
+        (  # what a person took out stays out, even if we rewrote it
+            BASE.replace("E is f", "E is g"),
+            BASE.replace("\n- E is f.[^4]", ""),
+            BASE.replace("\n- E is f.[^4]", ""),
+        ),
+        (  # a new section stays where it was put, a new statement of ours comes too
+            BASE + "\n- G is h.[^5]",
+            BASE.replace("## One", "## Мои заметки\n\nМоя мысль.\n\n## One"),
+            BASE.replace("## One", "## Мои заметки\n\nМоя мысль.[^human]\n\n## One")
+            + "\n- G is h.[^5]",
+        ),
+        (  # both added at the end: neither is lost
+            BASE + "\n- G is h.[^5]",
+            BASE + "\n\nПриписка.",
+            BASE + "\n- G is h.[^5]\n\nПриписка.[^human]",
+        ),
+        ("", BASE + "\n\nMine.", "Mine.[^human]"),
+    ],
+)  # fmt: skip
+def test_a_persons_words_win_and_nothing_else_is_lost(
+    ours: str, theirs: str, expected: str
+) -> None:
+    assert merge(BASE, ours, theirs).strip() == expected
+
+
+@pytest.mark.parametrize(
+    "body", ["", "a", "a\n\nb[^1]", "x[^1][^2] y[^3]\nz", "\n\n", "- a.[^1]  b"]
+)
+def test_pieces_give_the_body_again(body: str) -> None:
+    assert "".join(pieces_of(body)) == body
+
+
+def test_footnotes_by_place_come_back_by_number() -> None:
+    stable = to_stable("A.[^2] B.[^1] C.[^9] D.[^mine]", ["x-1-2", "y-3-4"])
+    assert stable == "A.[^@y-3-4] B.[^@x-1-2] C.[^9] D.[^mine]"
+    body, order = to_numbers(stable.replace("[^9]", "[^@gone-1-2]"), {"x-1-2": 7, "y-3-4": 5})
+    assert body == "A.[^1] B.[^2] C. D.[^mine]"
+    assert order == [5, 7]
+
+
+PAGE = """---
+title: "T"
+tags:
+  - a
+  - b
+note: x
+---
+
+# T
+
+Body.[^1]
+
+<!-- kbwiki: generated from here -->
+
+[^1]: q
+
+<!-- kbwiki: generated to here -->
+
+tail
+"""
+
+
+def test_a_page_is_cut_at_its_seams_on_any_system() -> None:
+    for text in (PAGE, PAGE.replace("\n", "\r\n"), "\ufeff" + PAGE):
+        parts = split_page(text)
+        assert parts is not None
+        assert (parts.heading, parts.body, parts.tail) == ("# T", "Body.[^1]", "tail")
+        assert parts.front == {
+            "title": 'title: "T"\n', "tags": "tags:\n  - a\n  - b\n", "note": "note: x\n",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "lost", ["<!-- kbwiki: generated from here -->", "<!-- kbwiki: generated to here -->", "---\n"]
+)
+def test_a_page_that_lost_a_seam_is_no_page(lost: str) -> None:
+    assert split_page(PAGE.replace(lost, "")) is None
+
+
+def test_what_a_person_did_to_front_matter() -> None:
+    base = {"a": "a: 1\n", "b": "b: 2\n"}
+    assert changed_entries(base, {"a": "a: 9\n", "c": "c: 3\n"}) == {
+        "a": "a: 9\n", "b": None, "c": "c: 3\n",
+    }  # fmt: skip
+    assert changed_entries(base, base) == {}
