@@ -115,7 +115,7 @@ def _edit(base: dict[str, Any], raw: bytes, before: dict[str, Any] | None) -> di
     except UnicodeDecodeError:
         return None
     theirs, ours = split_page(text), split_page(base["text"])
-    if theirs is None or ours is None or theirs.generated != ours.generated:
+    if theirs is None or ours is None or _ours_in(theirs) != _ours_in(ours):
         return None
     cites: list[dict[str, Any]] = base["cites"]["items"]
     was = before or {"front": {}, "heading": None, "cites": {"items": []}}
@@ -131,6 +131,14 @@ def _edit(base: dict[str, Any], raw: bytes, before: dict[str, Any] | None) -> di
         "tail": theirs.tail,
         "cites": {"items": [known[place] for place in sorted(known)]},
     }
+
+
+def _ours_in(parts: Parts) -> list[str]:
+    """Return the lines between the seams but the footnote of a person's words, which comes and goes
+    with them.
+    """
+    lines = (line.rstrip() for line in parts.generated.splitlines())
+    return [line for line in lines if line and not line.startswith(f"{HUMAN}:")]
 
 
 def _as_body(parts: Parts, cites: list[dict[str, Any]], links: dict[str, str]) -> str:
