@@ -40,7 +40,7 @@ def test_names_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
         bands = table["bands"]
         assert isinstance(bands, dict)
         assert bands["alias"]["recall"] > 0.4
-        assert bands["meaning"]["recall"] > 0.7
+        assert bands["meaning"]["recall"] > 0.65
     everything = tables["all"]
     assert isinstance(everything["duplicates"], float)
     assert everything["duplicates"] < 0.06
