@@ -6,8 +6,9 @@ queries mean.
 
 import hashlib
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -23,6 +24,7 @@ from kbwiki.errors import DatabaseError, KbwikiError, SchemaError
 
 T = TypeVar("T")
 
+SCHEMA = "kb"
 MIN_POSTGRES = 150000
 MIN_PGVECTOR = (0, 7, 0)
 _NAME = re.compile(r"^-- name: (\w+)[ \t]*\n", re.MULTILINE)
@@ -56,7 +58,7 @@ def _files(kind: str) -> list[Path]:
 def schema_sha() -> str:
     """Return one hash of every file that `migrate` runs."""
     digest = hashlib.sha256()
-    for kind in ("migrations", "functions", "seed"):
+    for kind in ("migrations", "functions", "seed", "shim"):
         for path in _files(kind):
             digest.update(f"{kind}/{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()
@@ -65,36 +67,44 @@ def schema_sha() -> str:
 class Database:
     """One connection and the named queries; not safe to share between threads."""
 
-    def __init__(self, connection: psycopg.Connection[Any], url: str) -> None:
+    def __init__(self, connection: psycopg.Connection[Any], url: str, schema: str = SCHEMA) -> None:
         self.connection = connection
         self.url = url
+        self._schema = schema
+
+    def _query(self, name: str) -> LiteralString:
+        return _in_schema(_query(name), self._schema)
 
     def rows(self, name: str, kind: type[T], params: Mapping[str, object] | None = None) -> list[T]:
         """Return the rows of a query as instances of a dataclass, matched by column name."""
         with _mapped(), self.connection.cursor(row_factory=class_row(kind)) as cursor:
-            return cursor.execute(_query(name), _bound(params)).fetchall()
+            return cursor.execute(self._query(name), _bound(params)).fetchall()
 
     def dicts(self, name: str, params: Mapping[str, object] | None = None) -> list[dict[str, Any]]:
         """Return the rows of a query as dictionaries."""
         with _mapped(), self.connection.cursor(row_factory=dict_row) as cursor:
-            return cursor.execute(_query(name), _bound(params)).fetchall()
+            return cursor.execute(self._query(name), _bound(params)).fetchall()
 
     def value(self, name: str, params: Mapping[str, object] | None = None) -> Any:
         """Return the first column of the first row, or None."""
         with _mapped():
-            row = self.connection.execute(_query(name), _bound(params)).fetchone()
+            row = self.connection.execute(self._query(name), _bound(params)).fetchone()
         return row[0] if row else None
 
     def run(self, name: str, params: Mapping[str, object] | None = None) -> int:
         """Run a query for its effect; return how many rows it touched."""
         with _mapped():
-            return self.connection.execute(_query(name), _bound(params)).rowcount
+            return self.connection.execute(self._query(name), _bound(params)).rowcount
+
+    def run_text(self, text: str) -> None:
+        """Run the statements of a file; raise psycopg's own errors."""
+        self.connection.execute(_in_schema(text, self._schema).encode())
 
     def run_many(self, name: str, many: Sequence[Mapping[str, object]]) -> None:
         """Run a query once for each set of parameters, pipelined."""
         if many:
             with _mapped(), self.connection.cursor() as cursor:
-                cursor.executemany(_query(name), [_bound(params) or {} for params in many])
+                cursor.executemany(self._query(name), [_bound(params) or {} for params in many])
 
     @contextmanager
     def transaction(self, durable: bool = True) -> Iterator[None]:
@@ -106,7 +116,13 @@ class Database:
         """
         with _mapped(), self.connection.transaction():
             if not durable:
-                self.connection.execute(_query("relax_commit"))
+                self.connection.execute(self._query("relax_commit"))
+            yield
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """Undo what the block does, whatever it ends with."""
+        with _mapped(), self.connection.transaction(force_rollback=True):
             yield
 
     @contextmanager
@@ -126,6 +142,11 @@ class Database:
 
 def _query(name: str) -> LiteralString:
     return queries()[name]
+
+
+def _in_schema(text: str, schema: str) -> LiteralString:
+    """Return SQL that means another schema than the store's; names are qualified everywhere."""
+    return text if schema == SCHEMA else re.sub(rf"\b{SCHEMA}\b", schema, text)
 
 
 def _bound(params: Mapping[str, object] | None) -> dict[str, object] | None:
@@ -232,6 +253,23 @@ def connect(url: str, application: str = "kbwiki") -> Database:
     return Database(connection, url)
 
 
+@contextmanager
+def scratch(url: str) -> Iterator[Database]:
+    """Yield an empty store in a schema of its own, for one transaction that is rolled back.
+
+    The store and whoever works on it notice nothing, and nothing is left even after ``kill -9``.
+    """
+    with closing(connect(url, "kbwiki scratch")) as outer, _mapped():
+        inner = Database(outer.connection, url, f"kb_scratch_{secrets.token_hex(8)}")
+        with outer.connection.transaction(force_rollback=True):
+            for name in ("create_schema", "create_vector"):
+                inner.run(name)
+            for kind in ("migrations", "functions", "seed"):
+                for path in _files(kind):
+                    _run_file(inner, path)
+            yield inner
+
+
 def has_store(database: Database) -> bool:
     """Tell whether the database holds a store, of whatever version."""
     return bool(database.dicts("find_schemas")[0]["store"])
@@ -278,6 +316,7 @@ def migrate(database: Database) -> list[str]:
         for kind in ("functions", "seed"):
             for path in _files(kind):
                 _run_file(database, path)
+        _install_shim(database)
         database.run("save_migration", {"name": "schema", "sha256": schema_sha()})
     return ran
 
@@ -315,6 +354,25 @@ def _check_server(database: Database) -> None:
         database.run(name)
 
 
+def _install_shim(database: Database) -> None:
+    """Lay AlloyDB's AI functions over a queue, where the extension that has them is not there.
+
+    Raises SchemaError where a schema of that name is somebody else's: it is not to be touched.
+    """
+    [found] = database.dicts("read_ai")
+    if found["is_native"]:
+        return
+    for name in ("ai", "ai_shim"):
+        if found[name] is not None and found[name] != "kbwiki shim":
+            raise SchemaError(
+                f"database: its schema {name} belongs to something else.",
+                "kbwiki keeps its functions for language models there: give it a database of "
+                "its own, or rename that schema.",
+            )
+    for path in _files("shim"):
+        _run_file(database, path)
+
+
 def _run_migrations(database: Database) -> list[str]:
     done = {row["name"]: row["sha256"] for row in database.dicts("list_migrations")}
     files = {path.stem: path for path in _files("migrations")}
@@ -341,6 +399,6 @@ def _run_migrations(database: Database) -> list[str]:
 
 def _run_file(database: Database, path: Path) -> None:
     try:
-        database.connection.execute(path.read_bytes())
+        database.run_text(path.read_text("utf-8"))
     except psycopg.DatabaseError as error:
         raise SchemaError(f"{path.name}: {_first_line(error)}.") from error

@@ -299,6 +299,7 @@ class _Shelf:
 class _StandIn:
     """Reads as the replies kept say, else as the grammar does; asks nobody."""
 
+    model = ""
     is_paid = False
 
     def __init__(self, plan: _Rehearsal, engine: Engine) -> None:
@@ -328,6 +329,9 @@ class _StandIn:
 
     def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         raise AssertionError(question)
+
+    def classify(self, prompt: str, item: str = "") -> str:
+        raise AssertionError(item)
 
     def close(self) -> None:
         """Hold nothing, so give nothing back."""

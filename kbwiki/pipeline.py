@@ -152,6 +152,13 @@ def _run_set(stage: Stage, services: Services, progress: Progress, tally: _Tally
     progress.begin(stage.name, None)
     with database.locked(stage.name):
         outcome = _again_on_collision(partial(stage.run, services))
+        while stage.drain and stage.drain.pending(services, sorted(tally.failures)):
+            try:
+                _run_items(stage.drain, services, progress, tally)
+            except BudgetError:
+                _again_on_collision(partial(stage.run, services))
+                raise
+            outcome = _again_on_collision(partial(stage.run, services))
         tally.n_done, tally.note = outcome.n_done, outcome.note
         for item, reason in outcome.failures:
             _fail(database, stage, item, InputError(reason), tally)

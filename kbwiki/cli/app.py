@@ -122,15 +122,22 @@ def ingest(
 @app.command(name="classify-edges", help=STAGES["classify-edges"])
 def classify_edges(
     batch: Annotated[
-        bool, typer.Option("--batch", help="Go on until no edge is left without a verdict.")
+        bool, typer.Option("--batch", help="Ask the model until no edge is left without a verdict.")
     ] = False,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=0, help="Ask about so many more edges at most.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what a model would be asked and cost.")
+    ] = False,
+    max_cost: MaxCost = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Type edges, then print how many there are of each type."""
-    from kbwiki.cli.run import classify
+    """Type edges, then print how many there are of each type and method."""
+    from kbwiki.cli.edges import classify
 
-    classify(batch=batch, db=db, as_json=as_json)
+    classify(batch, limit, dry_run, max_cost, db=db, as_json=as_json)
 
 
 @app.command(help=STAGES["embed"])
@@ -299,20 +306,6 @@ def lint(
 
 
 @app.command()
-def graph(
-    slug: Annotated[str, typer.Argument(help="Slug, title or alias of a concept.")],
-    depth: Annotated[int, typer.Option("--depth", min=1, max=3, help="How many steps to go.")] = 1,
-    every: Annotated[bool, typer.Option("--all", help="Show related_to edges too.")] = False,
-    db: Db = None,
-    as_json: Json = False,
-) -> None:
-    """Print the typed edges around a concept, with their evidence."""
-    from kbwiki.cli.show import show_graph
-
-    show_graph(slug, depth=depth, every=every, db=db, as_json=as_json)
-
-
-@app.command()
 def config(as_json: Json = False) -> None:
     """Show every setting, its value and where it came from."""
     from kbwiki.config import describe_settings, find_home, load_settings
@@ -437,6 +430,10 @@ def _add_groups() -> None:
     from kbwiki.cli.evals import eval_app
 
     app.add_typer(database_app, name="db")
+    from kbwiki.cli.edge import edge_app, graph
+
+    app.command()(graph)
+    app.add_typer(edge_app, name="edge")
     app.add_typer(eval_app, name="eval")
 
 

@@ -87,6 +87,55 @@ def search(
     measure_search(file, modes, k, by_lang=by_lang, out_file=file_out, db=db, as_json=as_json)
 
 
+@eval_app.command()
+def edges(file: Rows, db: Db = None, as_json: Json = False) -> None:
+    """Tell how well cue rules type edges: columns text, head, tail, type (none: denied)."""
+    from dataclasses import asdict
+
+    from kbwiki.evaluate.edges import Half, evaluate, half_of, read_cases, score
+
+    cases = read_cases(file)
+    with open_database(find_place(db)) as database:
+        results, symmetric = evaluate(database.url, cases)
+    halves: tuple[Half, ...] = ("tune", "unseen", "all")
+    tables = {
+        half: score([r for r in results if half in {"all", half_of(r.case.text)}], symmetric)
+        for half in halves
+    }
+    if as_json:
+        for half, scores in tables.items():
+            print_json({"split": half, **asdict(scores)})
+        return
+    names = ("type", "direction", "both", "mirror", "coverage")
+    rows: list[list[object]] = [
+        [
+            half,
+            s.n,
+            *(_percent(getattr(s, name)) for name in names),
+            f"{s.n_denied_held}/{s.n_denied}",
+        ]
+        for half, s in tables.items()
+    ]
+    print_table(
+        [
+            "rows",
+            "n",
+            "type",
+            "direction",
+            "type + direction",
+            "mirror",
+            "coverage",
+            "denied, held",
+        ],
+        rows,
+    )
+    out.print(
+        "direction: of edges with a directed type; mirror: the same with the ends stored in the "
+        "other order; coverage: of stated types, how many got one; denied, held: denied edges that "
+        "were typed as if they held."
+    )
+
+
 def _show_same(tables: dict[str, dict[str, object]]) -> None:
     rows: list[list[object]] = []
     for split, table in tables.items():

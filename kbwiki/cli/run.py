@@ -14,7 +14,7 @@ from types import FrameType
 import typer
 
 from kbwiki.cli import Interrupted, leave
-from kbwiki.cli.console import Screen, err, notice, out, print_json, print_table
+from kbwiki.cli.console import Screen, err, notice, out
 from kbwiki.cli.engine import check_engine, open_engine
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
@@ -41,14 +41,14 @@ def run_stages(
     """Run stages by name and exit with 1 if any item failed."""
     place = find_place(db, create="ingest" in names)
     verb = names[0] if len(names) == 1 else "build"
-    with _interruptible(verb, paths or [], db), open_database(place) as database:
+    with interruptible(verb, paths or [], db), open_database(place) as database:
         stages = [stage_named(name) for name in names]
         if {"extract", "write"} & set(names):
             check_engine(place.settings, database)
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
             services.prune = prune
             try:
-                with _screen(as_json, services.engine, ledger) as screen:
+                with screen_for(as_json, services.engine, ledger) as screen:
                     run_pipeline(stages, services, screen)
             finally:
                 if not as_json and (ledger or {"extract", "write"} & set(names)):
@@ -107,7 +107,8 @@ def _workers(place: Place, engine: Engine, jobs: int | None) -> int:
 
 
 @contextmanager
-def _screen(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> Iterator[Screen]:
+def screen_for(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> Iterator[Screen]:
+    """Yield what shows a run, closed at its end."""
     screen = Screen(as_json, ledger, engine.name)
     try:
         yield screen
@@ -116,7 +117,7 @@ def _screen(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> Iter
 
 
 @contextmanager
-def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[None]:
+def interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[None]:
     """Let the first Ctrl-C or SIGTERM end the run in order and soon; further ones are ignored."""
     command = [verb, *map(str, paths)] if paths or verb != "build" else ["lint", "--fix"]
     line = "interrupted. continue with: " + shlex.join(["kbwiki", *command])
@@ -153,30 +154,6 @@ def _interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[Non
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def classify(batch: bool, db: str | None, as_json: bool) -> None:
-    """Type edges once, or with ``batch`` until none is pending; print a table by type."""
-    place = find_place(db)
-    stage = stage_named("classify-edges")
-    with _interruptible("classify-edges", [], db), open_database(place) as database:
-        with (
-            open_services(place, database) as (services, _),
-            _screen(as_json, services.engine) as screen,
-        ):
-            while True:
-                run_pipeline([stage], services, screen)
-                n_pending = database.value("count_pending_edges")
-                if not batch or not n_pending or screen.n_failed:
-                    break
-        rows = database.dicts("count_edge_types")
-    if as_json:
-        print_json({"types": {row["type"]: row["n"] for row in rows}, "pending": n_pending})
-    else:
-        print_table(["type", "edges"], [[row["type"], row["n"]] for row in rows])
-        out.print("No model was asked: cue rules decided, and the rest is related_to.")
-    if screen.n_failed:
-        raise typer.Exit(1)
 
 
 def embed(replace: bool, dry_run: bool, db: str | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Commands that read: status, show, list, graph."""
+"""Commands that read: status, show, list."""
 
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -75,7 +75,8 @@ def _stale(services: Services) -> dict[str, int]:
     return {stage: row[stage] for stage in STAGES if stage in row}
 
 
-def _find(database: Database, name: str) -> dict[str, Any]:
+def find_page(database: Database, name: str) -> dict[str, Any]:
+    """Return the folder, slug and key of a page; raise NotFoundError with names that are near."""
     slug = name.removeprefix("concepts/").removesuffix(".md")
     keys = [canonical_key(name)]
     found = database.dicts("find_page", {"slug": slug, "keys": keys})
@@ -94,7 +95,7 @@ def show_page(slug: str, db: str | None, as_json: bool) -> None:
     """Print a page as its file would read."""
     place = find_place(db)
     with open_database(place) as database:
-        found = _find(database, slug)
+        found = find_page(database, slug)
         wiki = load_wiki(database)
     page = wiki.by_key.get((found["folder"], found["key"]))
     if page is None:
@@ -118,7 +119,7 @@ def show_page(slug: str, db: str | None, as_json: bool) -> None:
 def show_citations(slug: str, db: str | None, as_json: bool) -> None:
     """Print each statement of a page with its source, its place there, and the exact words."""
     with open_database(find_place(db)) as database:
-        found = _find(database, slug)
+        found = find_page(database, slug)
         wiki = load_wiki(database)
     page = wiki.by_key.get((found["folder"], found["key"]))
     cited = {} if page is None else {c["ordinal"]: c for c in wiki.citations[page.folder, page.key]}
@@ -188,26 +189,3 @@ def show_sources(db: str | None, as_json: bool) -> None:
     for row in rows:
         for note in row["notes"]:
             err.print(f"[yellow]note[/yellow] {escape(row['uri'])}: {escape(note)}")
-
-
-def show_graph(slug: str, depth: int, every: bool, db: str | None, as_json: bool) -> None:
-    """Print typed edges around a concept, each with its best evidence."""
-    place = find_place(db)
-    with open_database(place) as database:
-        found = _find(database, slug)
-        if found["folder"] != "concepts":
-            raise NotFoundError(
-                f"{slug}: this is a source, not a concept.", "See `kbwiki list --kind model`."
-            )
-        edges = database.dicts("list_edges_of", {"key": found["key"], "depth": depth, "all": every})
-    for edge in edges:
-        if as_json:
-            print_json(edge)
-            continue
-        arrow = "--" if edge["symmetric"] else "->"
-        head, tail = (f"[bold]{escape(edge[end])}[/bold]" for end in ("head", "tail"))
-        support = f"[dim]{edge['confidence']:.2f}, {edge['n_sources']} sources[/dim]"
-        out.print(f"{head} -{edge['type']}{arrow} {tail}  {support}")
-        out.print(f"   [dim]{escape(edge['evidence'] or '')}[/dim]")
-    if not edges and not as_json:
-        out.print("No typed edge yet. Try --all.")

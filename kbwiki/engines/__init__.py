@@ -1,4 +1,4 @@
-"""Engines: the four tasks that need a mind, done with rules (local) or with a language model."""
+"""Engines: the five tasks that need a mind, done with rules (local) or with a language model."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,6 +11,8 @@ class Engine(Protocol):
 
     name: str
     """Written into every row and page that it makes; a new name makes those stale."""
+    model: str
+    """The model that is asked; empty where there is none."""
     is_paid: bool
     """Whether its answers cost money, so that none may be lost."""
 
@@ -28,6 +30,10 @@ class Engine(Protocol):
 
     def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         """Return what the passages say on a question; no statement without a passage."""
+        ...
+
+    def classify(self, prompt: str, item: str = "") -> str:
+        """Return the lines that a model says to a prompt on edges, which the database packed."""
         ...
 
     def close(self) -> None:

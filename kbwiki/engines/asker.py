@@ -17,7 +17,7 @@ from kbwiki.engines.chat import Chat, NoReply, Reply, Stopped, Usage
 from kbwiki.engines.replies import BadReply, TruncatedReply, parse_reply
 from kbwiki.engines.tokens import count_tokens
 
-MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048}
+MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048, "classify": 2048}
 CLOSE_S = 1.0
 """How long to wait, when a run ends, for replies that are nearly there; above Patience.grace_s."""
 
@@ -97,7 +97,27 @@ class Asker:
             entry = _Entry(self._book, number, key, call, n_tokens)
             return self._call(entry, prompt, kind)
 
-    def _call(self, entry: "_Entry", prompt: str, kind: type[M]) -> tuple[str, M] | None:
+    def ask_lines(self, task: str, prompt: str, item: str) -> str:
+        """Return a reply of plain lines, from the cache if it is known; of one cut, whole lines."""
+        call = CallRecord(task, self.chat.name, self.chat.model, item, prompt_sha(prompt))
+        key = reply_key(call, None)
+        found = self._book.find(key)
+        if found:
+            self._book.note(replace(call, status="cached", reply_model=found[0]))
+            return found[1]
+        n_tokens = count_tokens(prompt)
+        with self._under_way():
+            number = self._book.begin(call, n_tokens, MAX_OUTPUT[task])
+            entry = _Entry(self._book, number, key, call, n_tokens)
+            reply = self._reply(entry, prompt, None)
+            text = reply.text
+            if reply.truncated:
+                text = text[: text.rfind("\n") + 1]
+            entry.end("truncated" if reply.truncated else "ok", reply=text)
+            return text
+
+    def _reply(self, entry: "_Entry", prompt: str, kind: type[BaseModel] | None) -> Reply:
+        """Return the chat's reply, its cost noted in the entry; one without a reply is ended."""
         limit = MAX_OUTPUT[entry.call.task]
         try:
             reply = self.chat.complete(prompt, kind, limit, entry.lose)
@@ -112,6 +132,10 @@ class Asker:
             entry.end("failed", getattr(error, "message", repr(error)))
             raise
         entry.call = replace(entry.call, reply_model=reply.model, usage=reply.usage, ms=reply.ms)
+        return reply
+
+    def _call(self, entry: "_Entry", prompt: str, kind: type[M]) -> tuple[str, M] | None:
+        reply = self._reply(entry, prompt, kind)
         try:
             parsed = _parsed(reply, kind)
         except BadReply as error:
@@ -189,9 +213,9 @@ def prompt_sha(prompt: str) -> str:
     return hashlib.sha256(prompt.encode()).hexdigest()
 
 
-def reply_key(call: CallRecord, kind: type[BaseModel]) -> str:
+def reply_key(call: CallRecord, kind: type[BaseModel] | None) -> str:
     """Return the key under which a reply is kept: task, model, prompt and parameters."""
-    schema = json.dumps(kind.model_json_schema(), sort_keys=True)
+    schema = json.dumps(kind.model_json_schema(), sort_keys=True) if kind else "lines"
     limit = str(MAX_OUTPUT[call.task])
     parts = [call.task, call.provider, call.model, call.prompt_sha, schema, limit]
     return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

@@ -84,8 +84,13 @@ class LlmEngine:
 
     def __init__(self, chat: Chat, book: CallBook) -> None:
         self._asker = Asker(chat, book)
+        self.model = chat.model
         self._drop = book.drop
         self.name = f"{chat.name}:{chat.model}:{_method_sha()}"
+
+    def classify(self, prompt: str, item: str = "") -> str:
+        """Return the model's lines on a pack of edges."""
+        return self._asker.ask_lines("classify", prompt, item)
 
     def close(self) -> None:
         """Give back the connections to the provider."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from kbwiki.engines.compose import compose
 from kbwiki.engines.quoting import quote_answer
 from kbwiki.engines.read import read_source
+from kbwiki.errors import ConfigError
 from kbwiki.records import Answer, Article, Brief, Document, Extraction, Pair, Passage
 from kbwiki.text.words import lemma_key
 
@@ -14,6 +15,7 @@ class LocalEngine:
     """Reads with grammar and writes with the sources' own sentences."""
 
     name = "local-2"
+    model = ""
     is_paid = False
 
     def extract(self, document: Document, item: str = "") -> Extraction:
@@ -31,6 +33,10 @@ class LocalEngine:
     def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         """Return the sentences that share most with the question, word for word."""
         return quote_answer(question, passages, self.name)
+
+    def classify(self, prompt: str, item: str = "") -> str:
+        """Raise ConfigError: cue rules in the database are all that there is without a model."""
+        raise ConfigError("engine: there is no model to ask.", "Set GEMINI_API_KEY.")
 
     def close(self) -> None:
         """Hold nothing, so give nothing back."""

@@ -26,6 +26,10 @@ class Services:
     max_file_bytes: int = 50_000_000
     prune: bool = False
     today: str = ""
+    limit: int | None = None
+    """The most edges that a run may ask a model about anew; None: all."""
+    native_model: bool = False
+    """Whether a server that can ask a model itself (AlloyDB) may do so."""
     memo: dict[str, Any] = field(default_factory=dict)
     """Counts that a stage keeps for its note; cleared by nobody, read by the same stage."""
     _embedder: Embedder | None = None
@@ -88,6 +92,8 @@ class Stage:
     work: Callable[[Services, Any], Any] = _no_work
     save: Callable[[Services, Any, Any], None] = _no_save
     run: Callable[[Services], Outcome] | None = None
+    drain: "Stage | None" = None
+    """With ``run``: what it leaves to be worked on item by item before it runs again."""
     finish: Callable[[Services], str] | None = None
     """Settles what belongs to the whole set, after its last item; returns a line for people."""
     gone: Callable[[Services, list[str]], list[str]] = _all

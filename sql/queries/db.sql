@@ -13,7 +13,11 @@ set local synchronous_commit = off;
 select pg_advisory_xact_lock(hashtextextended('kbwiki:schema', 0));
 
 -- name: read_schema_sha
-select sha256 from kb.migration where name = 'schema';
+-- Without the functions for models, as after a restore elsewhere, the schema is not current.
+select sha256 from kb.migration
+where name = 'schema'
+  and (to_regnamespace('ai_shim') is not null
+       or exists (select from pg_extension where extname = 'google_ml_integration'));
 
 -- name: read_server
 select current_setting('server_version_num')::int as version_number,
@@ -60,3 +64,9 @@ drop schema if exists kb cascade;
 
 -- name: drop_aside
 drop schema if exists kb_before_restore cascade;
+
+-- name: read_ai
+-- What stands under the names of the schemas for language models: null if nothing does.
+select exists (select from pg_extension where extname = 'google_ml_integration') as is_native,
+       (select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'ai') as ai,
+       (select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'ai_shim') as ai_shim;

@@ -113,29 +113,6 @@ select 'sources', p.slug, p.title, 'source', e.lang, 0
 from kb.source_page p join kb.extraction e on e.source_id = p.source_id
 order by 1, 2;
 
--- name: list_edges_of
-with recursive near as (
-    select c.id, 0 as depth from kb.concept c where c.key = %(key)s
-    union
-    select case when e.head_id = n.id then e.tail_id else e.head_id end, n.depth + 1
-    from near n
-    join kb.edge e on n.id in (e.head_id, e.tail_id) and e.status = 'typed'
-    where n.depth < %(depth)s and (e.type <> 'related_to' or %(all)s)
-)
-select distinct h.title as head, h.slug as head_slug, e.type, y.is_symmetric as symmetric, t.title as tail,
-       t.slug as tail_slug, e.confidence, e.n_sources, e.rule, y.ordinal,
-       (select cl.text from kb.edge_evidence v join kb.claim cl on cl.id = v.claim_id
-        where v.edge_id = e.id and v.ordinal = 1) as evidence
-from kb.edge e
-join kb.edge_type y on y.name = e.type
-join kb.concept h on h.id = e.head_id
-join kb.concept t on t.id = e.tail_id
-join near a on a.id = e.head_id
-join near b on b.id = e.tail_id
-where e.status = 'typed' and (e.type <> 'related_to' or %(all)s)
-  and (a.depth < %(depth)s or b.depth < %(depth)s)
-order by y.ordinal, head, tail;
-
 -- name: read_status
 select (select count(*) from kb.source) as sources,
        (select count(*) from kb.source_uri) as files,

@@ -16,7 +16,7 @@ LAYERS = {
     "prompts": 1, "embedded": 1, "embedded_run": 1, "embedded_watch": 1, "embedded_wire": 1,
     "db": 2, "question": 2, "search": 2,
     "stages": 3, "ledger": 3,
-    "pipeline": 4, "estimate": 4, "curate": 4, "lint": 4, "evaluate": 4,
+    "pipeline": 4, "estimate": 4, "curate": 4, "lint": 4, "edges": 4, "evaluate": 4,
     "cli": 5, "__main__": 6, "__init__": 0,
 }  # fmt: skip
 

@@ -1,0 +1,199 @@
+-- How cue rules read a sentence: stems with their voice, denials marked, the two ends as signs.
+
+-- Text as rules read it.
+create or replace function kb.folded(body text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select translate(lower(body), 'ё’@', 'е'' ')
+$$;
+
+-- A word's stem. English: _e is a participle, whose voice its neighbours tell; _g ends in -ing. Russian: _p is
+-- reflexive or a passive participle.
+create or replace function kb.word_read(lang text, word text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case
+        when word !~ '^[[:alpha:]]' then word
+        when word ~ '[а-я]' then
+            coalesce((ts_lexize('russian_stem', word))[1], word)
+            || case when length(word) > 4
+                         and word ~ '(ся|сь|[аяе]н[аоы]?|[кв]рыт[аоы]?|(анн|янн|енн|аем|яем|уем|имы?)(ый|ая|ое|ые|ого|ой|ых|ую|ым|ыми|ому|ом))$'
+                    then '_p' else '' end
+        else
+            coalesce((ts_lexize('english_stem', word))[1], word)
+            || case
+                when word ~ '^.{2,}ed$|^(built|given|taken|found|made|written|drawn|driven|held|shown|taught|chosen|known|grown|understood)$'
+                then '_e' when word ~ '^.{2,}[^h]ing$' then '_g' else '' end
+    end
+$$;
+
+create or replace function kb.negators(lang text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case lang when 'ru' then 'не|нет|без|вместо|никогда|ни'
+                else 'not|no|never|without|instead|neither|nor' end
+$$;
+
+-- A text as rules match it: "X does not use Y" -> "x doe not use_n y"; "Y is used by X" -> "y is use_p by x".
+-- A denial marks the three words after it, so that no cue among them fires (the window of NegEx, Chapman et al.
+-- 2001); a comma ends it.
+create or replace function kb.reading(lang text, body text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog
+as $$
+declare
+    told text := body;
+    be constant text := '(?:is|are|was|were|be|been|being)';
+begin
+    if lang = 'ru' then
+        told := regexp_replace(told, '\mне только\M', '', 'g');
+    else
+        told := regexp_replace(told, 'n''t\M', ' not', 'g');
+        told := regexp_replace(told, '\mcannot\M', 'can not', 'g');
+        told := regexp_replace(told, '\m(rather than|instead of|in place of)\M', 'instead', 'g');
+        told := regexp_replace(told, '\mnot only\M', '', 'g');
+        told := regexp_replace(told, '\me\.\s?g\.', ' such as ', 'g');
+    end if;
+    select string_agg(kb.word_read(lang, t.word[1]), ' ' order by t.at) into told
+    from regexp_matches(
+        told, '@[12spgao]|[[:alpha:]][[:alnum:]''_-]*|[[:digit:]]+(?:[.,][[:digit:]]+)*|[^[:space:][:alnum:]]', 'g'
+    ) with ordinality as t (word, at);
+    if lang <> 'ru' then
+        told := regexp_replace(told, '(\m' || be || '(?: (?:[[:alpha:]]+)){0,2} [[:alpha:]-]+)_e\M', '\1_p', 'g');
+        told := regexp_replace(told, '_e((?: [^ @.,;]+){0,3} by\M)', '_p\1', 'g');
+        told := regexp_replace(
+            told, '_e( (?:in|by|for|on|as|to|from|with|into|within|inside|upon|against|of|through|via|at)\M)',
+            '_p\1', 'g');
+        told := replace(told, '_e', '');
+    end if;
+    for i in 0 .. 2 loop
+        told := regexp_replace(
+            told, '(\m(?:' || kb.negators(lang) || ')(?: [^ @.,;:]+_n){' || i || '} [[:alnum:]-]+(?:_[pg])?)(?= |$)',
+            '\1_n', 'g');
+    end loop;
+    return coalesce(told, '');
+end
+$$;
+
+-- What the first of two mentions can be. s: a subject. p: it follows a preposition. g: it hangs on the noun before
+-- it («Внутренний цикл Titans», "the loop of Titans"). a: its form is an object's. o: it follows its verb.
+create or replace function kb.case_of(lang text, before text, mention text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case
+        when lang = 'ru' then case
+            when before ~ '(^|[^[:alpha:]])(в|во|на|для|с|со|из|у|от|по|при|внутри|к|о|об|за|без|вместо|через|между|против|после|до|под|над)(\s+[а-я]+(ого|его|ой|ей|ых|их|ому|ему|ом|ем|ым|им|ыми|ими|ую|юю|ый|ий|ое|ее|ая|яя|ые|ие))*\s+[«"]?$'
+                then 'p'
+            when before ~ '[а-я]{3,}(ет|ит|ют|ят|ает|яет|ует)\s+[«"]?$' then 'o'
+            when mention ~ '^[[:alpha:]-]+(ую|юю)\M' then 'a'
+            when before ~ '[а-я]{3,}\s+[«"]?$'
+             and before !~ '([а-я]{2}(ый|ий|ой|ая|яя|ое|ее|ые|ие|ую|юю|ого|его|ому|ему|ым|им|ых|их|ыми|ими|но|ко|ски)|\m(году|годах|года|также|однако|поэтому|затем|если|когда|чтобы|обычно|сегодня|теперь|впервые|есть|был[аои]?|это|как|или|что))\s+[«"]?$'
+             and before !~ '\m(алгоритм|модель|протокол|метод|архитектура|компания|институт|корпус|набор|тест|система|библиотека|язык|формат|сеть|архиватор|оптимизатор|проект|группа|фреймворк|движок|механизм|подход|слой|блок|сервис|программа|база|лаборатория|университет|автор|исследователь|ученый|математик|физик|инженер|профессор)\s+[«"]?$'
+                then 'g'
+            else 's' end
+        when before ~ '\m(of|inside of)(\s+(the|a|an|its|their|each|every|this))?(\s+[a-z-]+)?\s+$' then 'g'
+        when before ~ '\m(in|for|on|by|with|from|to|inside|within|into|at|using|via|through|than|unlike|against|without)(\s+(the|a|an|its|their|each|every|this)(\s+[a-z-]+)?)?\s+$'
+            then 'p'
+        when before ~ '\m(uses?|used|using|employs?|applies|apply|adopts?|leverages?|requires?|needs?|replaces?|extends?|outperforms?|solves?|reduces?|improves?|introduces?|introduced|proposed|presents?|contains?|includes?|combines?|computes?|trains?|generali[sz]es?|modif(ies|y)|avoids?|keeps?|gives?|makes?|takes?|runs?|calls?|stores?|learns?|updates?)(\s+(the|a|an|its|their))?\s+$'
+            then 'o'
+        else 's' end
+$$;
+
+-- The language of a sentence but for its two mentions, whose names may come from another one.
+create or replace function kb.prose_lang(
+    lang text, body text, first_start int, first_end int, last_start int, last_end int
+) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case when p.n_ru + p.n_en = 0 then lang when p.n_ru >= p.n_en then 'ru' else 'en' end
+    from (
+        select length(regexp_replace(t.prose, '[^а-яё]', '', 'g')) as n_ru,
+               length(regexp_replace(t.prose, '[^a-z]', '', 'g')) as n_en
+        from (select lower(substr(body, 1, first_start)
+                           || substr(body, first_end + 1, greatest(0, last_start - first_end))
+                           || substr(body, last_end + 1)) as prose) t
+    ) p
+$$;
+
+-- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them.
+create or replace function kb.frame(
+    lang text, body text, first_start int, first_end int, last_start int, last_end int
+) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
+               || kb.case_of(lang, p.before, kb.folded(substr(body, first_start + 1, first_end - first_start)))
+               || ' ' || kb.folded(substr(body, first_end + 1, greatest(0, last_start - first_end))) || ' @2 '
+               || kb.folded(substr(body, last_end + 1, 60)))
+    from (select kb.folded(right(substr(body, 1, first_start), 80)) as before) p
+$$;
+
+-- Whether a sentence denies what links the two: a denial between them, or "instead of" before the first.
+create or replace function kb.denied(lang text, frame text) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select substring(frame from '@[spgao] (.*)@2') ~ ('\m(' || kb.negators(lang) || ')\M')
+        or frame ~ case lang when 'ru' then '\m(вместо|без) ([^ @.,;]+ )?@[spgao]'
+                   else '\m(instead|without)( [^ @.,;]+)? @[spgao]' end
+$$;
+
+-- A rule's pattern as a regular expression over a frame. <uses employs> stands for these words in any form of
+-- the same voice, ~3 for up to three words, =3 for up to three words that only modify.
+create or replace function kb.cue_pattern(lang text, pattern text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog
+as $$
+declare
+    told text := pattern;
+    words text;
+    stems text;
+begin
+    loop
+        words := substring(told from '<([^<>]+)>');
+        exit when words is null;
+        select string_agg(distinct kb.word_read_alone(lang, w), '|') into stems
+        from regexp_split_to_table(words, '\s+') w where w <> '';
+        told := replace(told, '<' || words || '>', '(?:' || stems || ')');
+    end loop;
+    told := regexp_replace(told, '~(\d+)', '(?: [^ @.;]+){0,\1}', 'g');
+    return regexp_replace(
+        told, '=(\d+)',
+        '(?: (?!(?:' || case lang
+            when 'ru' then 'в|во|на|для|с|со|из|у|от|по|при|и|или|что|чем|к|как|а'
+            else 'of|for|in|on|to|with|from|by|via|that|which|and|or|as|at|than|is|are|was|were|but' end
+        || ') )[^ @.,;:()]+){0,\1}', 'g');
+end
+$$;
+
+-- A word of a pattern, whose voice no neighbour tells.
+create or replace function kb.word_read_alone(lang text, word text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select regexp_replace(kb.word_read(lang, kb.folded(word)), '_e$', '')
+$$;
+
+-- Whether what a cue matched goes over to another subject: a clause that opposes or explains, or a relative clause
+-- that does not hang on the first mention nor on what it is said to be.
+create or replace function kb.strays(lang text, said text) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case lang
+        when 'ru' then
+            said ~ ' , (а|но|однако|поэтому|потому|поскольку|тогда|хотя) (?!такж)'
+            or (said ~ '@[spgao] .*[^ ,] (, )?(в |на |с )?котор'
+                and said !~ '@[spgao](?: \([^)@]*\))? (—|–|-|явля[^ ]*|представля[^ ]*|(, )?(в |на |с )?котор)')
+        else
+            said ~ ' , (but|while|whereas|because|sinc|although|so) '
+            or (said ~ '@[spgao] .*[^ ,] (, )?(which|(?<!(show|shows|suggest|confirm|demonstr|report) )that|whose|who) (?!of )'
+                and said !~ '@[spgao](?: \([^)@]*\))? (is|are|was|were|, an?|(, )?(which|that|whose|who)) ')
+    end
+$$;
