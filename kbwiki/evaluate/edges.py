@@ -86,8 +86,10 @@ def read_cases(path: Path, half: Half = "all") -> list[Case]:
     """
     try:
         rows = list(csv.DictReader(path.read_text("utf-8").splitlines(), delimiter="\t"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: it cannot be read as UTF-8 text.", str(error)) from error
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: it is no UTF-8 text.", "Save it as UTF-8.") from error
     except csv.Error as error:
         raise InputError(f"{path}: {error}.", "Separate columns by tabs.") from error
     if not rows:
@@ -153,7 +155,7 @@ def evaluate(url: str, cases: Sequence[Case]) -> tuple[list[Result], frozenset[s
         database.dicts("classify_by_rules", {"with_model": False})
         found = {
             row["number"]: Verdict(row["type"] or NONE, row["head"])
-            for row in database.dicts("list_verdicts")
+            for row in database.dicts("list_edge_verdicts")
         }
     symmetric = frozenset(name for name, row in known.items() if row["is_symmetric"])
     return [

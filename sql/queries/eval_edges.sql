@@ -34,7 +34,7 @@ select concept.id, c.source_id, k.id, c.id, %(start_at)s, %(end_at)s, false, fal
 from concept, kb.claim c join kb.chunk k on k.source_id = c.source_id
 where c.id = %(claim_id)s;
 
--- name: list_verdicts
+-- name: list_edge_verdicts
 select p.key::int as number, e.type, h.title as head, e.confidence, e.rule
 from kb.edge e
 join kb.concept h on h.id = e.head_id
