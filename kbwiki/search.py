@@ -1,6 +1,6 @@
 """Search: a question becomes ranked hits, by words, by vectors and by the graph.
 
-The ranking is SQL (functions/410 to 440); this module asks for it, joins the lists of the
+The ranking is SQL (functions/410 to 430); this module asks for it, joins the lists of the
 languages and tells of each hit why it is there.
 """
 

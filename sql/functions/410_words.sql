@@ -84,7 +84,9 @@ begin
         union all
         select f.pool, f.entry_id, f.score
         from found f join kb.entry e on e.id = f.entry_id
-        where is_limited and kb.is_wanted(e.kind, e.source_id, e.concept_id, kinds, sources)
+        where is_limited and (kinds is null or e.kind = any (kinds))
+          and (sources is null or e.source_id = any (sources)
+               or exists (select from kb.mention m where m.concept_id = e.concept_id and m.source_id = any (sources)))
     ),
     best as materialized (
         select r.pool, r.entry_id, r.score
@@ -109,16 +111,4 @@ begin
           from whole o) r
     where r.rank <= max_hits;
 end
-$$;
-
--- Whether an entry is of these kinds and rests on these sources; null: all are welcome.
-create or replace function kb.is_wanted(kind text, source_id bigint, concept_id bigint, kinds text[], sources bigint[])
-returns boolean
-language sql stable
-set search_path = pg_catalog
-as $$
-    select (kinds is null or kind = any (kinds))
-       and (sources is null or source_id = any (sources)
-            or exists (select from kb.mention m
-                       where m.concept_id = is_wanted.concept_id and m.source_id = any (sources)))
 $$;

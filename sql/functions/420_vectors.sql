@@ -8,8 +8,8 @@ as $$
     select 'vector_' || left(kb.sha(model_name, pool_name), 12)
 $$;
 
--- Give each pool that has more vectors than this an index; returns how many were made.
--- Vectors of more than 2,000 dimensions are halfvecs.
+-- Give each pool an index if all have more vectors than this between them; returns how many were made. A pool
+-- of few vectors is read through. Vectors of more than 2,000 dimensions are halfvecs.
 create or replace function kb.index_vectors(model_name text, min_vectors int) returns int
 language plpgsql volatile
 set search_path = pg_catalog, public
@@ -21,7 +21,9 @@ begin
     for large in
         select v.pool, count(*) as n, max(vector_dims(v.v)) as dim, max(vector_dims(v.h)) as half_dim
         from kb.vector v where v.model = model_name
-        group by v.pool having count(*) > min_vectors
+        group by v.pool
+        having count(*) > min_vectors / 10
+           and (select count(*) from kb.vector o where o.model = model_name) > min_vectors
     loop
         if to_regclass('kb.' || kb.vector_index(model_name, large.pool)) is null then
             execute format(
@@ -84,38 +86,53 @@ language plpgsql stable
 set search_path = pg_catalog, public
 set jit = off
 as $$
-declare
-    is_limited boolean := kinds is not null or sources is not null;
 begin
-    return query
-    with near as materialized (
-        select l.pool, t.text_sha, t.cosine, t.mean, t.deviation
-        from unnest(pools) as l (pool),
-             kb.near_texts(question_vector, model_name, l.pool, max_hits) t
-        where not is_limited and l.pool not like '%/%'
-    ),
-    found as materialized (
-        select n.pool, e.id, n.cosine, n.mean, n.deviation
-        from near n join kb.entry e on e.text_sha = n.text_sha and e.pool = n.pool
-        union all
-        -- few entries, or a pool that shares its vectors with others: entry by entry
-        select e.pool, e.id, e.cosine::real, avg(e.cosine) over w, stddev_pop(e.cosine) over w
-        from (
-            select e.pool, e.id,
+    if sources is null and not exists (select from unnest(pools) p where p like '%/%') then
+        return query
+        with found as (
+            select n.pool, n.id, n.cosine, n.mean, n.deviation,
+                   max(n.cosine) over (partition by n.pool) as best,
+                   row_number() over (partition by n.pool order by n.cosine desc, n.id) as rank
+            from (
+                select l.pool, e.id, t.cosine, t.mean, t.deviation
+                from unnest(pools) as l (pool)
+                -- some of the nearest may be of another kind
+                cross join kb.near_texts(question_vector, model_name, l.pool,
+                                         case when kinds is null then max_hits else 3 * max_hits end) t
+                join kb.entry e on e.text_sha = t.text_sha and e.pool = l.pool
+                where kinds is null or e.kind = any (kinds)
+            ) n
+        )
+        select f.pool, f.id, ((f.cosine - f.mean) / greatest(f.best - f.mean, 1e-6))::real,
+               ((f.cosine - f.mean) / greatest(f.deviation, 1e-6))::real, f.mean, f.best
+        from found f
+        where f.rank <= max_hits;
+    else
+        -- Few entries, or a pool that shares its vectors with others: entry by entry.
+        return query
+        with wanted as materialized (
+            select e.pool, e.id, e.text_sha from kb.entry e
+            where e.pool = any (pools) and (kinds is null or e.kind = any (kinds))
+              and (sources is null or e.source_id = any (sources)
+                   or exists (select from kb.mention m where m.concept_id = e.concept_id and m.source_id = any (sources)))
+        ),
+        compared as materialized (
+            select w.pool, w.id,
                    case when v.v is not null then 1 - (v.v <=> question_vector::vector)
                         else 1 - (v.h <=> question_vector::halfvec) end as cosine
-            from kb.entry e
-            join kb.vector v on v.model = model_name and v.text_sha = e.text_sha
-            where e.pool = any (pools) and (is_limited or e.pool like '%/%')
-              and kb.is_wanted(e.kind, e.source_id, e.concept_id, kinds, sources)
-        ) e
-        window w as (partition by e.pool)
-    )
-    select r.pool, r.id, ((r.cosine - r.mean) / greatest(r.best - r.mean, 1e-6))::real,
-           ((r.cosine - r.mean) / greatest(r.deviation, 1e-6))::real, r.mean::real, r.best::real
-    from (select f.pool, f.id, f.cosine, f.mean, f.deviation, max(f.cosine) over (partition by f.pool) as best,
-                 row_number() over (partition by f.pool order by f.cosine desc, f.id) as rank
-          from found f) r
-    where r.rank <= max_hits;
+            from wanted w join kb.vector v on v.model = model_name and v.text_sha = w.text_sha
+        ),
+        found as (
+            select c.pool, c.id, c.cosine, avg(c.cosine) over w as mean, stddev_pop(c.cosine) over w as deviation,
+                   max(c.cosine) over w as best,
+                   row_number() over (partition by c.pool order by c.cosine desc, c.id) as rank
+            from compared c
+            window w as (partition by c.pool)
+        )
+        select f.pool, f.id, ((f.cosine - f.mean) / greatest(f.best - f.mean, 1e-6))::real,
+               ((f.cosine - f.mean) / greatest(f.deviation, 1e-6))::real, f.mean::real, f.best::real
+        from found f
+        where f.rank <= max_hits;
+    end if;
 end
 $$;

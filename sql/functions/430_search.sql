@@ -39,6 +39,14 @@ as $$
     left join far f on f.entry_id = w.entry_id
 $$;
 
+-- How much it says that a passage speaks of a concept: little where many sources do.
+create or replace function kb.specificity(c kb.concept) returns real
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select (case when c.main_source_id is null then 1 else 2 end / (1 + ln(greatest(c.n_sources, 1))))::real
+$$;
+
 -- One hop over the graph from seeds. Passages pass their weight to the concepts that they mention, each by how
 -- well the statement around it fits the question; concepts named in the question pass theirs to what a
 -- typed edge joins them to; a concept passes its weight to its own page (4) and to the passages that
@@ -65,12 +73,23 @@ as $$
         select s.entry_id, s.weight, m.concept_id, m.claim_id
         from seed s join kb.mention m on s.kind = 'chunk' and m.chunk_id = s.record_id
     ),
+    start as materialized (
+        select c.id as concept_id, 0.3 * kb.specificity(c) / sum(kb.specificity(c)) over () as mass
+        from kb.concept c where c.id = any (named)
+    ),
+    edge as materialized (
+        select s.concept_id as from_id, s.mass, o.other_id, o.edge_id, o.strength, v.claim_id
+        from start s
+        cross join lateral kb.strong_edges(s.concept_id, 30) o
+        left join kb.edge_evidence v on v.edge_id = o.edge_id and v.ordinal = 1
+        where o.other_id <> all (named)
+    ),
     fit as materialized (
         select c.id, 0.05 + coalesce(sum(w.share), 0) as fit
-        from kb.claim c
+        from (select n.claim_id from named_in n union select e.claim_id from edge e) t
+        join kb.claim c on c.id = t.claim_id
         left join lateral unnest(tsvector_to_array(to_tsvector(kb.text_config(c.lang), c.text))) x (lexeme) on true
         left join word w on w.lang = c.lang and w.lexeme = x.lexeme
-        where c.id in (select n.claim_id from named_in n)
         group by c.id
     ),
     step as (
@@ -83,30 +102,18 @@ as $$
     ),
     -- a concept seen once and without a page leads nowhere
     lead as (
-        select t.entry_id, t.concept_id, t.weight * t.fit / sum(t.fit) over (partition by t.entry_id) as mass
+        select t.entry_id, t.concept_id,
+               t.weight * t.fit * kb.specificity(c) / sum(t.fit * kb.specificity(c)) over (partition by t.entry_id) as mass
         from step t join kb.concept c on c.id = t.concept_id
         where c.n_sources > 1 or c.main_source_id is not null or c.n_mentions > 1
     ),
-    start as (
-        select n.concept_id, 0.3 / nullif(cardinality(named), 0) as mass from unnest(named) as n (concept_id)
-    ),
-    edge as (
-        select s.mass, case when e.head_id = s.concept_id then e.tail_id else e.head_id end as concept_id, e.id,
-               e.confidence * case when e.type = 'related_to' then 0.2 else 1 end
-               * (0.2 + (select coalesce(sum(w.share), 0)
-                         from kb.edge_evidence v
-                         join kb.claim c on c.id = v.claim_id
-                         join word w on w.lang = c.lang
-                         where v.edge_id = e.id and v.ordinal = 1
-                           and w.lexeme = any (tsvector_to_array(to_tsvector(kb.text_config(c.lang), c.text))))) as fit,
-               s.concept_id as from_id
-        from start s
-        join lateral (
-            select o.id, o.head_id, o.tail_id, o.type, o.confidence from kb.edge o
-            where o.status = 'typed' and s.concept_id in (o.head_id, o.tail_id)
-            order by o.confidence desc, o.n_sources desc, o.id
-            limit 100
-        ) e on true
+    along as (
+        -- what several of the named concepts lead to lies between them
+        select e.other_id, e.edge_id,
+               e.mass * e.fit / sum(e.fit) over (partition by e.from_id)
+               * power(count(*) over (partition by e.other_id), 2) as mass
+        from (select e.from_id, e.mass, e.other_id, e.edge_id, e.strength * (0.2 + coalesce(f.fit, 0)) as fit
+              from edge e left join fit f on f.id = e.claim_id) e
     ),
     reached as materialized (
         select r.concept_id, r.mass, r.seed_id, r.edge_id,
@@ -116,30 +123,31 @@ as $$
             union all
             select s.concept_id, s.mass * 0.6, null, null from start s
             union all
-            select e.concept_id, e.mass * 0.4 * e.fit / sum(e.fit) over (partition by e.from_id), null, e.id
-            from edge e where e.concept_id <> all (named)
+            select a.other_id, a.mass * 0.4, null, a.edge_id from along a
         ) r
         where r.mass > 0.0005
     ),
     place as materialized (
         select c.id as concept_id, e.id as entry_id, 4.0 as weight
-        from (select distinct r.concept_id as id from reached r where r.rank <= 200) c
+        from (select distinct r.concept_id as id from reached r where r.rank <= 60) c
         join kb.entry e on e.concept_id = c.id
-        where kb.is_wanted(e.kind, e.source_id, e.concept_id, kinds, sources)
+        where (kinds is null or e.kind = any (kinds))
+          and (sources is null or e.source_id = any (sources)
+               or exists (select from kb.mention m where m.concept_id = c.id and m.source_id = any (sources)))
         union all
         select p.concept_id, p.entry_id,
                case when p.is_home then 4.0 else 1 / (1 + ln(count(*) over (partition by p.concept_id))) end
         from (
             select c.id as concept_id, e.id as entry_id, e.source_id,
                    bool_or(m.defines or k.source_id = c.main_source_id and k.ordinal = 0) as is_home
-            from (select distinct r.concept_id as id from reached r where r.rank <= 200) l
+            from (select distinct r.concept_id as id from reached r where r.rank <= 60) l
             join kb.concept c on c.id = l.id
             cross join lateral (
-                select o.chunk_id, o.defines from kb.mention o where o.concept_id = c.id limit 400
+                select o.chunk_id, o.defines from kb.mention o where o.concept_id = c.id limit 60
             ) m
             join kb.chunk k on k.id = m.chunk_id
             join kb.entry e on e.kind = 'chunk' and e.record_id = k.id
-            where kb.is_wanted(e.kind, e.source_id, e.concept_id, kinds, sources)
+            where (kinds is null or e.kind = any (kinds)) and (sources is null or e.source_id = any (sources))
             group by c.id, e.id, e.source_id
         ) p
     ),
@@ -197,7 +205,7 @@ as $$
     ),
     visited as (
         select coalesce(w.entry_id, r.entry_id) as entry_id,
-               0.5 * coalesce(r.weight, 0) + 0.5 * coalesce(w.share, 0) as share, w.seed_id, w.concept_id, w.edge_id
+               0.3 * coalesce(r.weight, 0) + 0.7 * coalesce(w.share, 0) as share, w.seed_id, w.concept_id, w.edge_id
         from walked w full join restart r on r.entry_id = w.entry_id
     ),
     joined as (
