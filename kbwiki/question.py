@@ -15,12 +15,12 @@ _MAX_NAME_WORDS = 8
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A concept that a question names, and where: offsets into the question."""
+    """A concept that a question names, the source about it, and offsets into the question."""
 
     id: int
-    key: str
     slug: str
     title: str
+    source_id: int | None
     start: int
     end: int
 
@@ -67,6 +67,21 @@ def find_named(database: Database, question: str) -> list[Named]:
             continue
         row = found[spans[at, stop]]
         span = (words.starts[at], words.ends[stop - 1])
-        out.setdefault(row["id"], Named(row["id"], row["key"], row["slug"], row["title"], *span))
+        out.setdefault(
+            row["id"], Named(row["id"], row["slug"], row["title"], row["source_id"], *span)
+        )
         at = stop
     return list(out.values())
+
+
+def is_about(question: str, named: list[Named]) -> bool:
+    """Tell whether a question is about the concepts that it names: their words are half of it.
+
+    Words that any question holds do not count.
+    """
+    from kbwiki.text.words import stream
+
+    words = stream(question)
+    asked = [at for at, word in enumerate(words.lemmas) if word not in ASKING]
+    inside = [at for at in asked if any(n.start <= words.starts[at] < n.end for n in named)]
+    return 2 * len(inside) >= len(asked)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.errors import InputError
-from kbwiki.question import Named, find_named, lang_of_question
+from kbwiki.question import Named, find_named, is_about, lang_of_question
 from kbwiki.records import Chain, Hit, Step
 from kbwiki.text.normal import clean_line
 
@@ -82,8 +82,11 @@ def search(database: Database, query: Query, embedder: Embedder | None) -> Found
             "n": max(50, 3 * query.k),
         },
     )
-    chosen = _distinct(_interleaved(rows, lang), query.k)
     between, shared = _between(database, named)
+    ranked = _interleaved(rows, lang)
+    if len(named) > 1 and is_about(query.question, named):
+        ranked = _for_several(ranked, named, shared)
+    chosen = _distinct(ranked, query.k)
     hits = _hits(database, query.question, chosen, named)
     return Found(hits, lang, named, between, shared)
 
@@ -129,6 +132,31 @@ def _interleaved(rows: Sequence[dict[str, Any]], lang: str) -> list[dict[str, An
         ranks[pool] = ranks.get(pool, 0) + 1
         out.append((ranks[pool], pool != lang, pool, row))
     return [row for *_, row in sorted(out, key=lambda item: item[:3])]
+
+
+def _for_several(
+    rows: list[dict[str, Any]], named: Sequence[Named], shared: Sequence[Chain]
+) -> list[dict[str, Any]]:
+    """Return the rows as a question about several concepts wants them.
+
+    First the best page of each of them, then what the first and the last share, every third.
+    """
+    heads = []
+    for concept in named:
+        homes = {f"concept/{concept.id}", f"source/{concept.source_id}"}
+        head = next((row for row in rows if row["page"] in homes and row not in heads), None)
+        heads += [head] if head else []
+    order = {chain.steps[0].slug: at for at, chain in enumerate(shared)}
+    common = sorted(
+        (r for r in rows if r["kind"] == "concept" and r["concept_slug"] in order),
+        key=lambda row: order[row["concept_slug"]],
+    )
+    rest = [row for row in rows if row not in common and row not in heads]
+    out = heads
+    while rest or common:
+        out += common[:1] + rest[:2]
+        rest, common = rest[2:], common[1:]
+    return out
 
 
 def _distinct(rows: Iterable[dict[str, Any]], k: int) -> list[dict[str, Any]]:

@@ -61,16 +61,26 @@ as $$
     limit max_paths
 $$;
 
--- Concepts that a typed edge joins to both, those with the strongest pair of edges first.
+-- How much it says that a passage speaks of a concept, or that two concepts share it: little where many
+-- sources speak of it, more where it has a source of its own. In (0, 1].
+create or replace function kb.specificity(c kb.concept) returns real
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select (case when c.main_source_id is null then 0.5 else 1 end / (1 + ln(greatest(c.n_sources, 1))))::real
+$$;
+
+-- Concepts that a typed edge joins to both, those first that say most: strong edges, a specific concept.
 create or replace function kb.shared_neighbours(first_id bigint, second_id bigint, max_shared int)
 returns table (concept_id bigint, first_edge bigint, second_edge bigint, strength real)
 language sql stable
 set search_path = pg_catalog
 as $$
-    select a.other_id, a.edge_id, b.edge_id, (a.strength * b.strength)::real
+    select a.other_id, a.edge_id, b.edge_id, (a.strength * b.strength * kb.specificity(c))::real
     from kb.strong_edges(first_id, 500) a
     join kb.strong_edges(second_id, 500) b on b.other_id = a.other_id
+    join kb.concept c on c.id = a.other_id
     where a.other_id not in (first_id, second_id)
-    order by 4 desc, a.edge_id
+    order by 4 desc, c.key collate "C"
     limit max_shared
 $$;

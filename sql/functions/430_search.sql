@@ -39,14 +39,6 @@ as $$
     left join far f on f.entry_id = w.entry_id
 $$;
 
--- How much it says that a passage speaks of a concept: little where many sources do.
-create or replace function kb.specificity(c kb.concept) returns real
-language sql immutable parallel safe
-set search_path = pg_catalog
-as $$
-    select (case when c.main_source_id is null then 1 else 2 end / (1 + ln(greatest(c.n_sources, 1))))::real
-$$;
-
 -- One hop over the graph from seeds. Passages pass their weight to the concepts that they mention, each by how
 -- well the statement around it fits the question; concepts named in the question pass theirs to what a
 -- typed edge joins them to; a concept passes its weight to its own page (4) and to the passages that

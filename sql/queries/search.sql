@@ -8,7 +8,7 @@ order by t.pool;
 
 -- name: find_named
 -- Concepts by the lemmas of their names; the one that is mentioned most owns a name.
-select distinct on (a.lemmas) a.lemmas, c.id, c.slug, c.title, c.key
+select distinct on (a.lemmas) a.lemmas, c.id, c.slug, c.title, c.main_source_id as source_id
 from kb.alias a join kb.concept c on c.id = a.concept_id
 where a.lemmas = any (%(keys)s::text[]) and a.lemmas <> ''
 order by a.lemmas, c.n_mentions desc, c.key collate "C";
@@ -28,10 +28,12 @@ order by s.id;
 select s.pool, s.entry_id, s.score, s.words, s.vectors, s.graph, s.deviations, s.seed_id, s.concept_id, s.edge_id,
        e.kind, case when e.kind = 'answer' then 'answer/' || e.record_id
                     when e.concept_id is not null then 'concept/' || e.concept_id
-                    else 'source/' || e.source_id end as page
+                    else 'source/' || e.source_id end as page,
+       'concepts/' || c.slug as concept_slug
 from kb.search_entries(%(question)s, %(vector)s, %(model)s, %(pools)s::text[], %(kinds)s::text[],
                        %(sources)s::bigint[], %(mode)s, %(named)s::bigint[], %(n)s) s
 join kb.entry e on e.id = s.entry_id
+left join kb.concept c on c.id = e.concept_id
 order by s.pool, s.score desc, s.entry_id;
 
 -- name: describe_entries
