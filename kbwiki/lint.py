@@ -8,7 +8,8 @@ from typing import Literal
 from kbwiki.db import Database
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.render import Wiki
-from kbwiki.text.links import links_in, statements_of, uncited_in
+from kbwiki.text.disagree import disputed_in
+from kbwiki.text.links import links_in, plain_text, statements_of, uncited_in
 
 HUB_SHARE = 0.4
 """A concept that meets more of all others than this says little by it."""
@@ -33,6 +34,7 @@ def lint(database: Database, stale: dict[str, int]) -> list[Finding]:
         *_failures(database),
         *_links(wiki),
         *_uncited(wiki),
+        *_contradicted(wiki),
         *_edges(database),
         *_doubles(database),
         *_lonely(wiki),
@@ -66,6 +68,14 @@ def _uncited(wiki: Wiki) -> Iterator[Finding]:
             yield Finding("note" if is_human else "fault", "uncited", page.path, words[:80])
         for number in sorted(used ^ cited):
             yield Finding("fault", "footnote", page.path, f"[^{number}] is used or told, not both")
+
+
+def _contradicted(wiki: Wiki) -> Iterator[Finding]:
+    for page in wiki.pages:
+        lines = disputed_in(page.body)
+        if lines:
+            what = f"{len(lines)} statements of its sources differ: {plain_text(lines[0])[:80]}"
+            yield Finding("note", "contradicted", page.path, what)
 
 
 def _edges(database: Database) -> Iterator[Finding]:

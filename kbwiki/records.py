@@ -60,6 +60,8 @@ class Document:
     marks: tuple[Mark, ...] = ()
     pages: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    """Other names of what the title names, as front matter gives them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class Alias:
     """Another name of a concept and how the text gave it."""
 
     name: str
-    kind: Literal["form", "acronym", "translation", "link"]
+    kind: Literal["form", "acronym", "translation", "link", "given"]
     lang: Lang
 
 
@@ -155,6 +157,8 @@ class Statement:
     """(start, end, title) of each other concept named in it; offsets within ``text``."""
     wording: str = ""
     """A model's own wording of it, which stands alone; empty if none read the source."""
+    dated: str = ""
+    """When its source is from, as ISO date or year; empty where nothing says so."""
 
 
 @dataclass(frozen=True, slots=True)

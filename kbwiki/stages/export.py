@@ -23,6 +23,8 @@ from kbwiki.stages.stage import Outcome, Services, Stage
 
 MANIFEST = ".manifest.json"
 LOG = "log.md"
+LOGGED = "logged_call"
+"""The setting that holds the last call to a model whose cost the log tells."""
 _LOG_HEAD = "# Log\n"
 _NEW = ".kbwiki-new"
 
@@ -55,7 +57,10 @@ def run(services: Services) -> Outcome:
             changes = _write_all(services.wiki, files, manifest, gone)
             adopt.save_bases(database, wiki, files, changes.kept)
             if changes:
-                _log(services.wiki, changes, services.today)
+                cost = database.dicts("sum_calls_since_log")[0]
+                _log(services.wiki, changes, services.today, cost)
+                logged = {"name": LOGGED, "value": str(cost["last_id"])}
+                database.run("save_setting", logged)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise ConfigError(
@@ -281,7 +286,7 @@ def _replace(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
 
 
-def _log(folder: Path, changes: Changes, today: str) -> None:
+def _log(folder: Path, changes: Changes, today: str, cost: dict[str, Any]) -> None:
     """Put an entry for this run at the top of the log; what stands there stays."""
     path = folder / LOG
     text = path.read_text("utf-8", "backslashreplace") if path.exists() else _LOG_HEAD
@@ -298,6 +303,8 @@ def _log(folder: Path, changes: Changes, today: str) -> None:
         shown = [f"`{name.removesuffix('.md')}`" for name in pages]
         more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
         lines.append(f"- {len(pages)} {verb}: {', '.join(shown[:20])}{more}")
+    spent = f"${cost['usd']:.4f}, {cost['n']} calls" if cost["n"] else "no model was asked"
+    lines.append(f"- cost: {spent}")
     head, found, rest = text.partition(_LOG_HEAD)
     if not found:
         head, rest = _LOG_HEAD, "\n" + text

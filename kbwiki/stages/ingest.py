@@ -19,7 +19,7 @@ from kbwiki.text.normal import clean_line, shorten
 from kbwiki.text.readers import read_document, reader_kind
 from kbwiki.text.words import lang_of
 
-READER = "reader-3"
+READER = "reader-4"
 """Part of every fingerprint; a new value makes all sources stale."""
 _MAX_TITLE = 300
 _LOOK_UP = 4 * BATCH
@@ -174,6 +174,7 @@ def _source(read: Read, document: Document) -> dict[str, object]:
             "blocks": [[b.kind, b.start, b.end, b.level] for b in document.blocks],
             "marks": [[m.kind, m.start, m.end, m.target] for m in document.marks],
             "pages": list(document.pages),
+            "aliases": list(document.aliases),
         },
         "notes": list(document.notes),
         "reader": READER + reader_kind(read.item.uri),

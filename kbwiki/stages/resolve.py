@@ -19,7 +19,7 @@ from kbwiki.stages.stage import Outcome, Services, Stage
 from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
-from kbwiki.text.words import lemma_key
+from kbwiki.text.words import lang_of, lemma_key
 
 VERSION = "resolve-3"
 MAX_ROUNDS = 4
@@ -35,6 +35,7 @@ class ReadSource:
     key: str
     title: str
     fingerprint: str
+    aliases: list[str]
     lang: str
     text: str
     lemmas: list[str]
@@ -153,6 +154,7 @@ def _load_sources(services: Services) -> dict[str, ReadSource]:
             key=key,
             title=title,
             fingerprint=row["fingerprint"],
+            aliases=row["aliases"],
             lang=row["lang"],
             text=row["text"],
             lemmas=row["lemmas"].split(" ") if row["lemmas"] else [],
@@ -174,12 +176,15 @@ def _load_candidates(
     services: Services, sources: dict[str, ReadSource]
 ) -> Iterable[SourceCandidate]:
     keys = {source.id: key for key, source in sources.items()}
+    titles = {key: lemma_key(source.title) for key, source in sources.items()}
     for row in services.database.dicts("list_candidates"):
         if row["source_id"] not in keys:
             continue
         span = (row["definition_start"], row["definition_end"])
+        source_key = keys[row["source_id"]]
+        is_title = row["key"] == titles[source_key]
         yield SourceCandidate(
-            keys[row["source_id"]],
+            source_key,
             Candidate(
                 key=row["key"],
                 name=row["name"],
@@ -188,10 +193,20 @@ def _load_candidates(
                 signals=row["signals"],
                 aliases=tuple(
                     Alias(name, kind, lang) for name, kind, lang in row["aliases"]["names"]
-                ),
+                )
+                + (_given_aliases(sources[source_key]) if is_title else ()),
                 definition=None if span[0] is None else span,
             ),
         )
+
+
+def _given_aliases(source: ReadSource) -> tuple[Alias, ...]:
+    """Return the names that a note's front matter gives to what its title names."""
+    names = (clean_line(name) for name in source.aliases)
+    own = lemma_key(source.title)
+    return tuple(
+        Alias(name, "given", lang_of(name)) for name in names if lemma_key(name) not in {"", own}
+    )
 
 
 def match_concepts(

@@ -1,14 +1,17 @@
 """write: one Article for each Concept and each Source, from a brief of all that is known of it."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbwiki.errors import ModelError
-from kbwiki.records import Article, Brief, Statement
+from kbwiki.records import Article, Brief, Citation, Statement
 from kbwiki.stages.stage import BATCH, Services, Stage
+from kbwiki.text.disagree import HEADINGS, disagreements
+from kbwiki.text.links import link
+from kbwiki.text.normal import clean_line, escape_markdown
 
-VERSION = "write-1"
+VERSION = "write-2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ def _statements(
                 defines=(row["claim_id"], row["concept_id"]) in defining,
                 mentions=tuple(sorted(named[row["claim_id"]])),
                 wording=row["wording"],
+                dated=row["dated"],
             )
         )
     return out
@@ -98,8 +102,30 @@ def _key(item: Item) -> str:
 
 
 def work(services: Services, item: Item) -> Article:
-    """Return the page as the engine writes it."""
-    return services.engine.write(item.brief, _key(item))
+    """Return the page as the engine writes it, with what its sources do not agree on."""
+    article = services.engine.write(item.brief, _key(item))
+    return article if item.concept_id is None else with_disagreements(article, item.brief)
+
+
+def with_disagreements(article: Article, brief: Brief) -> Article:
+    """Return a page of a concept with a section on numbers that its sources give differently.
+
+    Each statement stands there in its source's words, with the source and its date, newest first.
+    """
+    groups = disagreements(brief.title, brief.statements)
+    if not groups or not article.body:
+        return article
+    lines: list[str] = []
+    citations = list(article.citations)
+    for statement in (statement for group in groups for statement in group):
+        n = len(citations) + 1
+        place = (statement.source_id, statement.start, statement.end)
+        citations.append(Citation(n, *place, statement.text, statement.page))
+        source = link("s", statement.source_key, statement.source_title)
+        dated = f" ({statement.dated})" if statement.dated else ""
+        lines.append(f"- {source}{dated}: {clean_line(escape_markdown(statement.text))}[^{n}]")
+    section = f"## {HEADINGS[article.lang]}\n\n" + "\n".join(lines)
+    return replace(article, body=f"{article.body}\n\n{section}", citations=tuple(citations))
 
 
 def save(services: Services, item: Item, article: Article) -> None:

@@ -390,7 +390,8 @@ def _concept(group: _Group) -> NewConcept:
     for (name, its), _ in sorted(group.names.items(), key=lambda item: (-item[1], item[0])):
         aliases.setdefault(canonical_key(name), Alias(name, "form", its))
     for _, alias in sorted(group.aliases.items()):
-        if aliases.get(canonical_key(alias.name), alias).kind == "form":
+        is_given = alias.kind == "given"  # by a person, so it need not stand in the text
+        if is_given or aliases.get(canonical_key(alias.name), alias).kind == "form":
             aliases[canonical_key(alias.name)] = alias
     aliases[title_key] = Alias(title, "form", lang)
     keys = group.keys | {lemma_key(a.name) for a in aliases.values()}

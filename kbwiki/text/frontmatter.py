@@ -1,4 +1,4 @@
-"""The front matter of a Markdown file: title, authors, year and date, in English or Russian keys.
+"""The front matter of a Markdown file: title, aliases, authors, year, date in English or Russian.
 
 What is not valid YAML is read line by line, and a note says so; a faulty field is left out.
 """
@@ -17,12 +17,15 @@ _KEYS = {
         "title": "название заголовок",
         "author": "автор авторы authors",
         "year": "год",
+        "aliases": "alias псевдоним псевдонимы синонимы",
         "date": "дата updated created published обновлено создано",
     }.items()
     for name in names.split()
 }
 _LINE = re.compile(r"^([^\W\d_][\w -]{0,40}):\s+(\S.*)$", re.MULTILINE)
 _DAY_FIRST = re.compile(r"(\d{1,2})[./](\d{1,2})[./](\d{4})")
+_LIST = re.compile(r"\s*[;,]\s*")
+_PEOPLE = re.compile(r"\s*[;,]\s*|\s+(?:and|и)\s+")
 _YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 
 
@@ -33,6 +36,7 @@ class FrontMatter(NamedTuple):
     authors: tuple[str, ...] = ()
     year: int | None = None
     dated: date | None = None
+    aliases: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -46,6 +50,7 @@ def read_front_matter(content: str) -> FrontMatter:
         authors=_names(meta.get("author")),
         year=int(year.group()) if year else dated.year if dated else None,
         dated=dated,
+        aliases=_names(meta.get("aliases"), _LIST),
         notes=notes,
     )
 
@@ -88,9 +93,9 @@ def _scalar(value: object) -> str:
     return value if isinstance(value, str) and value.casefold() not in {"null", "~"} else ""
 
 
-def _names(value: object) -> tuple[str, ...]:
+def _names(value: object, between: re.Pattern[str] = _PEOPLE) -> tuple[str, ...]:
     if isinstance(value, str):
-        value = re.split(r"\s*[;,]\s*|\s+(?:and|и)\s+", _scalar(value).strip("[]"))
+        value = between.split(_scalar(value).strip("[]"))
     if not isinstance(value, list):
         return ()
     names = (item.get("name") if isinstance(item, dict) else item for item in value)

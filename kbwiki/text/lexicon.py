@@ -204,6 +204,39 @@ BARE_NAMES = _words(
 )
 """Words for a kind without which a proper name names the same."""
 
+HEDGES = _words(
+    "about around approximately roughly nearly almost over under than least most up between from "
+    "to not no never often usually may might can could if each every per times fold respectively "
+    "first second average or "
+    "около примерно приблизительно почти более менее чем до от между не ни никогда часто обычно "
+    "мочь если каждый раз соответственно средний или свыше минимум максимум"
+)
+"""Lemmas with which a number is no plain one."""
+
+MULTIPLIERS = {
+    "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6,
+    "b": 1e9, "bn": 1e9, "тысяча": 1e3, "тыс": 1e3, "миллион": 1e6, "млн": 1e6, "миллиард": 1e9,
+    "млрд": 1e9, "триллион": 1e12, "трлн": 1e12,
+}  # fmt: skip
+
+UNITS = {
+    "%": "percent", "percent": "percent", "процент": "percent", "parameter": "parameter",
+    "параметр": "parameter", "token": "token", "токен": "token", "layer": "layer", "слой": "layer",
+    "head": "head", "голова": "head", "task": "task", "задача": "task",
+    "year": "years", "год": "years", "лето": "years", "day": "day", "день": "day", "hour": "hour",
+    "час": "hour", "minute": "minute", "минута": "minute", "second": "second",
+    "секунда": "second", "km": "km", "kilometre": "km", "kilometer": "km", "км": "km",
+    "километр": "km", "metre": "metre", "meter": "metre", "м": "metre", "метр": "metre",
+    "kg": "kg", "kilogram": "kg", "кг": "kg", "килограмм": "kg", "gram": "gram", "грамм": "gram",
+    "г": "gram", "people": "person", "person": "person", "человек": "person", "°C": "celsius",
+    "language": "language", "язык": "language", "author": "author", "автор": "author",
+    "page": "page", "страница": "page", "bit": "bit", "бит": "bit", "question": "question",
+    "вопрос": "question", "example": "example", "пример": "example", "byte": "byte",
+    "байт": "byte", "dollar": "dollar", "доллар": "dollar", "chromosome": "chromosome",
+    "хромосома": "chromosome",
+}  # fmt: skip
+"""What is counted, by the lemma that stands after a number, one name for both languages."""
+
 CONTRASTS = tuple(
     (_words(one), _words(other))
     for one, other in (

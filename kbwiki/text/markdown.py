@@ -107,6 +107,7 @@ def read_markdown(text: str) -> Document:
         authors=meta.authors,
         year=meta.year,
         dated=meta.dated,
+        aliases=meta.aliases,
         blocks=tuple(blocks),
         marks=tuple(builder.marks),
         notes=meta.notes,

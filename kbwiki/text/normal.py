@@ -69,7 +69,8 @@ def slugify(name: str) -> str:
     if text.endswith("."):
         text = text[:-1] + "．"
     if _WINDOWS.fullmatch(text):
-        text += "-" + short_hash(text, 4)
+        name, dot, rest = text.partition(".")  # Windows looks at what stands before the first dot
+        text = f"{name}-{short_hash(text, 4)}{dot}{rest}"
     raw = text.encode()
     if len(raw) > MAX_SLUG_BYTES:
         cut = raw[: MAX_SLUG_BYTES - 9].decode(errors="ignore").rstrip("-")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kbwiki.text.lexicon import BACKGROUND, BARE_METHODS, BARE_NAMES, CONTRASTS
 from kbwiki.text.normal import canonical_key
+from kbwiki.text.terms import head_of
 from kbwiki.text.words import is_rare, is_russian, lang_of, lemma_key
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ SURE_SOUND = 0.06
 """CSLS of two words that sound alike but not the same: transform, трансформер."""
 SURE_BACKED = (0.03, 0.005)
 """Enough for two that sound alike, or that stand among the same others."""
+DOUBT_NEAREST = -0.01
+"""Of two that are each other's nearest; of others:"""
 DOUBT_CSLS = 0.005
 DOUBT_RANKS = (1, 4)
 """A pair is worth a look if the one is at most so far down in the other's list, from 0, and the
@@ -224,13 +227,19 @@ def _within(concepts: list[Named], vectors: "Floats") -> list[Likeness]:
         if any(_is_name(c.title) for c in (a, b)):
             continue
         # Each stands first in its own list, so the other is its nearest at rank 1.
-        is_nearest = ranks[1] == 1 and not words[0] & words[1]
+        is_nearest = ranks[1] == 1 and (not words[0] & words[1] or _are_parallel(a.title, b.title))
         is_near = shared >= NEAR_SHARE and not (words[0] <= words[1] or words[1] <= words[0])
         if csls >= SAME_LANG_CSLS and ranks[1] <= DOUBT_RANKS[1] and (is_nearest or is_near):
             reason = f"vectors {csls:+.3f}, ranks {ranks[0]} and {ranks[1]}"
             reason += f"; shares {shared:.2f} of its neighbours" if shared else ""
             out.append(_pair(a, b, "meaning", False, 0.5 + 5 * csls, reason))
     return out
+
+
+def _are_parallel(first: str, second: str) -> bool:
+    """Tell whether two names have one head and as many words: prefix sum, cumulative sum."""
+    one, other = lemma_key(first), lemma_key(second)
+    return head_of(one) == head_of(other) and len(one.split()) == len(other.split())
 
 
 def _is_name(title: str) -> bool:
@@ -324,7 +333,8 @@ def _across(
     least = SURE_BACKED if is_backed else SURE
     sure = ranks[1] == 0 and csls >= least[0] and lead >= least[1] and _is_like(a, b, csls, sound)
     is_far = ranks[0] > DOUBT_RANKS[0] or ranks[1] > DOUBT_RANKS[1]
-    if not sure and (is_far or (csls < DOUBT_CSLS and not is_backed)):
+    enough = DOUBT_NEAREST if ranks[1] == 0 else DOUBT_CSLS
+    if not sure and (is_far or (csls < enough and not is_backed)):
         return None
     reason = f"vectors {csls:+.3f}, ranks {ranks[0] + 1} and {ranks[1] + 1}, lead {lead:+.3f}"
     reason += f"; sounds {sound:.2f}" if sound >= SOUND else ""

@@ -75,3 +75,10 @@ set path = excluded.path, base = excluded.base, theirs = excluded.theirs, headin
 
 -- name: delete_edit
 delete from kb.article_edit where folder = %(folder)s and key = %(key)s;
+
+-- name: sum_calls_since_log
+-- What builds have asked a model since the log's last entry. What the cache answered was no call.
+select greatest(coalesce(max(c.id), 0), coalesce((select value::bigint from kb.setting where name = 'logged_call'), 0)) as last_id, coalesce(sum(c.usd), 0) as usd, count(*) as n
+from kb.call c
+where c.status not in ('cached', 'open') and c.task in ('extract', 'same', 'write')
+  and c.id > coalesce((select value::bigint from kb.setting where name = 'logged_call'), 0);

@@ -25,7 +25,8 @@ select (select count(*) from kb.concept) as n_concepts, (select count(*) from kb
 
 -- name: list_extractions
 select e.source_id, e.fingerprint || ' ' || e.reading_id as fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, e.link_starts, e.link_ends,
-       s.text, (select min(uri collate "C") from kb.source_uri u where u.source_id = s.id) as uri
+       s.text, array(select jsonb_array_elements_text(coalesce(s.structure -> 'aliases', '[]'))) as aliases,
+       (select min(uri collate "C") from kb.source_uri u where u.source_id = s.id) as uri
 from kb.extraction e join kb.source s on s.id = e.source_id;
 
 -- name: list_claims

@@ -30,14 +30,16 @@ order by t.item;
 select distinct on (m.concept_id, cl.id)
        cl.id as claim_id, m.concept_id, null::bigint as owner_source_id, cl.source_id, p.key as source_key,
        p.title as source_title, cl.start_at, cl.end_at, cl.text, cl.lang, cl.page, cl.heading, cl.rank,
-       cl.statement as wording
+       cl.statement as wording, coalesce(s.dated::text, coalesce(s.year, e.year)::text, '') as dated
 from kb.mention m
 join kb.claim cl on cl.id = m.claim_id
 join kb.source_page p on p.source_id = cl.source_id
+join kb.source s on s.id = cl.source_id
+join kb.extraction e on e.source_id = cl.source_id
 where m.concept_id = any (%(concepts)s::bigint[])
 union all
 select cl.id, null, cl.source_id, cl.source_id, p.key, p.title, cl.start_at, cl.end_at, cl.text, cl.lang, cl.page,
-       cl.heading, cl.rank, cl.statement
+       cl.heading, cl.rank, cl.statement, ''
 from kb.claim cl
 join kb.source_page p on p.source_id = cl.source_id
 where cl.source_id = any (%(sources)s::bigint[]);
