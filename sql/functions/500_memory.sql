@@ -1,0 +1,184 @@
+-- Memory: decay at read time, ranking, the garland. Weights and floors stand here and nowhere else.
+
+-- Days until an unused memory of a topic counts half; a setting of the store, 30 where there is none.
+create or replace function kb.half_life(topic text) returns real
+language sql stable
+set search_path = pg_catalog
+as $$
+    select coalesce((select s.value::real from kb.setting s where s.name = 'half_life:' || topic),
+                    (select s.value::real from kb.setting s where s.name = 'half_life'), 30)
+$$;
+
+-- What time has done to each memory. decay is in (0, 1]; importance in [0, 1) rises with use and with what
+-- refers to it. Archived is what has decayed below 0.1 and was seldom used; nothing is ever deleted for it.
+create or replace view kb.memory_state as
+select m.id, d.decay, 1 - exp(-(m.n_uses + 2 * r.n) / 10.0) as importance,
+       d.decay < 0.1 and m.n_uses < 3 and not m.is_pinned as is_archived
+from kb.memory m
+cross join lateral (
+    select power(0.5, greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / kb.half_life(m.topic)) as decay
+) d
+cross join lateral (
+    select count(*) as n from kb.memory_edge e where e.tail_id = m.id and e.type in ('CAUSED_BY', 'REFERENCES')
+) r;
+
+-- How far the cosine of a text with a question lies above those of everyday sentences, in their deviations.
+create or replace function kb.stands_out(question_vector text, model_name text, shas text[])
+returns table (text_sha text, margin real)
+language sql stable
+set search_path = pg_catalog, public
+as $$
+    with known as (
+        select v.text_sha, case when v.v is not null then 1 - (v.v <=> question_vector::vector)
+                                else 1 - (v.h <=> question_vector::halfvec) end as cosine
+        from kb.vector v
+        where v.model = model_name
+          and (v.text_sha = any (shas) or v.text_sha in (select b.text_sha from kb.background b))
+    ),
+    nothing as (
+        select avg(k.cosine) as mean, stddev_pop(k.cosine) as deviation
+        from known k where k.text_sha in (select b.text_sha from kb.background b)
+    )
+    select k.text_sha, coalesce((k.cosine - n.mean) / nullif(n.deviation, 0), 0)::real
+    from known k, nothing n where k.text_sha = any (shas)
+$$;
+
+-- Memories that fit a question, as one agent may see them. A hit shares a quarter of the question's weight in
+-- words with it, or stands out by meaning; what scores far below the best is left out. ``score`` is the text score,
+-- more for a date that the question names, less for what was long not used; what was superseded ranks last.
+create or replace function kb.find_memories(
+    question text, question_vector text, model_name text, me text, in_domain text, on_topic text,
+    first_at timestamptz, last_at timestamptz, with_archived boolean, floor_words real, floor_margin real, max_hits int
+) returns table (id bigint, score real, words real, margin real)
+language sql stable
+set search_path = pg_catalog
+set jit = off
+as $$
+    with hit as materialized (
+        select t.pool, e.record_id, t.score, t.words
+        from kb.search_text(question, question_vector, model_name, array['memory/en', 'memory/ru'], null, null, 400) t
+        join kb.entry e on e.id = t.entry_id
+    ),
+    seen as materialized (
+        select h.pool, h.score, h.words, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
+        from hit h
+        join kb.memory m on m.id = h.record_id
+        join kb.memory_state s on s.id = m.id
+        where m.owner in ('', me) and (in_domain = '' or m.domain = in_domain) and (on_topic = '' or m.topic = on_topic)
+          and (with_archived or not s.is_archived)
+    ),
+    near as (
+        select n.text_sha, n.margin
+        from kb.stands_out(question_vector, model_name, (select array_agg(s.text_sha) from seen s)) n
+        where question_vector is not null
+    ),
+    fit as (
+        select s.id, s.words, coalesce(n.margin, 0) as margin,
+               s.score * (0.75 + 0.25 * s.decay) * (0.9 + 0.1 * s.importance)
+               + case when s.at between first_at and last_at then 0.25 else 0 end as score,
+               case when s.superseded_by is null then 1 else 0.05 end as standing
+        from seen s left join near n on n.text_sha = s.text_sha
+        where s.words >= floor_words or coalesce(n.margin, 0) >= floor_margin
+    )
+    select f.id, least(1, f.score * f.standing)::real, f.words::real, f.margin::real
+    from (select i.id, i.score, i.standing, i.words, i.margin, max(i.score) over () as best from fit i) f
+    where f.score >= 0.3 * f.best
+    order by f.score * f.standing desc, f.id
+    limit max_hits
+$$;
+
+-- Count a use and note that the session has heard of these; a reader may do this and write nothing else.
+create or replace function kb.count_recall(ids bigint[], by_session text) returns void
+language plpgsql volatile security definer
+set search_path = pg_catalog
+as $$
+begin
+    perform m.id from kb.memory m where m.id = any (ids) order by m.id for no key update;
+    update kb.memory m set n_uses = m.n_uses + 1, used_at = clock_timestamp() where m.id = any (ids);
+    insert into kb.memory_recall (session, memory_id)
+    select by_session, i from unnest(ids) as i where exists (select from kb.memory m where m.id = i) order by i
+    on conflict (session, memory_id) do update set recalled_at = clock_timestamp();
+    delete from kb.memory_recall r where r.session = by_session and r.recalled_at < clock_timestamp() - interval '1 day';
+end
+$$;
+
+-- Paths of one or two typed edges from hits, the telling types first; no node twice in a path. Each element of
+-- ``path`` is {type, forward, memory, concept or domain}.
+create or replace function kb.garland(hits bigint[], me text, max_steps int)
+returns table (hit_id bigint, path jsonb)
+language sql stable
+set search_path = pg_catalog
+set jit = off
+as $$
+    with first as materialized (
+        select h.id as hit_id, s.type, s.forward, s.memory_id, s.concept_id, s.domain, s.rank
+        from unnest(hits) as h (id), kb.memory_steps(h.id, me, max_steps) s
+    )
+    select f.hit_id, jsonb_build_array(
+               jsonb_build_object('type', f.type, 'forward', f.forward, 'memory', f.memory_id, 'concept', f.concept_id,
+                                  'domain', f.domain))
+           || case when s.type is null then '[]'::jsonb else jsonb_build_array(
+               jsonb_build_object('type', s.type, 'forward', s.forward, 'memory', s.memory_id, 'concept', s.concept_id,
+                                  'domain', s.domain)) end
+    from first f
+    left join lateral (
+        select n.type, n.forward, n.memory_id, n.concept_id, n.domain, n.rank
+        from kb.memory_steps(f.memory_id, me, max_steps) n
+        where n.memory_id is distinct from f.hit_id and n.domain is null
+        order by n.rank limit 1
+    ) s on f.memory_id is not null
+    order by array_position(hits, f.hit_id), f.rank
+$$;
+
+-- The edges at a memory, those that say most first.
+create or replace function kb.memory_steps(of_id bigint, me text, max_steps int)
+returns table (type text, forward boolean, memory_id bigint, concept_id bigint, domain text, rank bigint)
+language sql stable
+set search_path = pg_catalog
+as $$
+    select o.type, o.forward, o.memory_id, o.concept_id, o.domain,
+           row_number() over (order by o.says * o.weight desc, o.type, o.forward desc, o.memory_id, o.concept_id) as rank
+    from (
+        select e.type, e.forward, e.memory_id, e.concept_id, e.domain, e.weight,
+               case e.type when 'CAUSED_BY' then 5 when 'FOLLOWED_BY' then 3 when 'REFERENCES' then 2.5
+                           when 'SIMILAR_TO' then 2 else 0.5 end as says
+        from (
+            select a.type, true as forward, a.tail_id as memory_id, a.concept_id, a.domain, a.weight
+            from kb.memory_edge a where a.head_id = of_id
+            union all
+            select b.type, false, b.head_id, null, null, b.weight
+            from kb.memory_edge b where b.tail_id = of_id and b.type <> 'SIMILAR_TO'
+        ) e
+        where e.memory_id is null
+           or exists (select from kb.memory m join kb.memory_state s on s.id = m.id
+                      where m.id = e.memory_id and m.owner in ('', me) and not s.is_archived)
+    ) o
+    order by 6
+    limit max_steps
+$$;
+
+-- Index memories anew: each with its own words twice, and once those said just before and after in its session.
+create or replace function kb.index_memories(ids bigint[]) returns void
+language plpgsql volatile
+set search_path = pg_catalog
+as $$
+begin
+    perform kb.unindex('memory', ids);
+    perform kb.index_texts('memory', array_agg(m.id), array_agg('memory/' || m.lang), array_agg(null::bigint),
+                           array_agg(null::bigint),
+                           array_agg(concat_ws(' ', m.cleaned, m.cleaned, array_to_string(m.essence, ' '), m.domain, m.topic,
+                                               before.cleaned, after.cleaned)),
+                           array_agg(m.text_sha))
+    from kb.memory m
+    left join lateral (
+        select o.cleaned from kb.memory o
+        where o.session = m.session and o.owner = m.owner and o.id < m.id order by o.id desc limit 1
+    ) before on true
+    left join lateral (
+        select o.cleaned from kb.memory o
+        where o.session = m.session and o.owner = m.owner and o.id > m.id order by o.id limit 1
+    ) after on true
+    where m.id = any (ids)
+    having count(*) > 0;
+end
+$$;
