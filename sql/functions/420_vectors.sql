@@ -77,6 +77,23 @@ begin
 end
 $$;
 
+-- The cosines of texts, by their hashes, with a question. The question is read once, not once a row.
+create or replace function kb.cosines(question_vector text, model_name text, shas text[])
+returns table (text_sha text, cosine real)
+language plpgsql stable
+set search_path = pg_catalog, public
+as $$
+declare
+    dim int := cardinality(string_to_array(question_vector, ','));
+    question vector := case when dim <= 2000 then question_vector::vector end;
+    half halfvec := case when dim > 2000 then question_vector::halfvec end;
+begin
+    return query
+    select v.text_sha, (1 - case when question is not null then v.v <=> question else v.h <=> half end)::real
+    from kb.vector v where v.model = model_name and v.text_sha = any (shas);
+end
+$$;
+
 -- Entries by cosine, centred on the pool's mean and scaled so that the best of the pool is 1; deviations is how
 -- many deviations the cosine lies above the mean. mean and best are the cosines that became 0 and 1.
 create or replace function kb.search_vectors(
@@ -87,7 +104,7 @@ set search_path = pg_catalog, public
 set jit = off
 as $$
 begin
-    if sources is null and not exists (select from unnest(pools) p where p like '%/%') then
+    if sources is null then
         return query
         with found as (
             select n.pool, n.id, n.cosine, n.mean, n.deviation,
@@ -108,7 +125,7 @@ begin
         from found f
         where f.rank <= max_hits;
     else
-        -- Few entries, or a pool that shares its vectors with others: entry by entry.
+        -- Few entries: one by one.
         return query
         with wanted as materialized (
             select e.pool, e.id, e.text_sha from kb.entry e

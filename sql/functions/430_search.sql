@@ -22,14 +22,15 @@ as $$
     ),
     -- what words found and vectors did not is compared with the question too
     far as (
-        select w.entry_id,
-               (case when v.v is not null then 1 - (v.v <=> question_vector::vector)
-                     else 1 - (v.h <=> question_vector::halfvec) end - s.mean) / greatest(s.best - s.mean, 1e-6) as score
-        from word w
+        select w.entry_id, (v.cosine - s.mean) / greatest(s.best - s.mean, 1e-6) as score
+        from (
+            select o.entry_id, o.pool, e.text_sha from word o join kb.entry e on e.id = o.entry_id
+            where not exists (select from near n where n.entry_id = o.entry_id)
+        ) w
         join spread s on s.pool = w.pool
-        join kb.entry e on e.id = w.entry_id
-        join kb.vector v on v.model = model_name and v.text_sha = e.text_sha
-        where not exists (select from near n where n.entry_id = w.entry_id)
+        join kb.cosines(question_vector, model_name, (
+            select array_agg(distinct e.text_sha) from word o join kb.entry e on e.id = o.entry_id
+            where not exists (select from near n where n.entry_id = o.entry_id))) v on v.text_sha = w.text_sha
     )
     select coalesce(w.pool, n.pool), coalesce(w.entry_id, n.entry_id),
            ((2 * coalesce(w.score, 0) + greatest(coalesce(n.score, f.score, 0), 0)) / 3)::real,

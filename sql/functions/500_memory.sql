@@ -1,22 +1,17 @@
 -- Memory: decay at read time, ranking, the garland. Weights and floors stand here and nowhere else.
 
--- Days until an unused memory of a topic counts half; a setting of the store, 30 where there is none.
-create or replace function kb.half_life(topic text) returns real
-language sql stable
-set search_path = pg_catalog
-as $$
-    select coalesce((select s.value::real from kb.setting s where s.name = 'half_life:' || topic),
-                    (select s.value::real from kb.setting s where s.name = 'half_life'), 30)
-$$;
-
--- What time has done to each memory. decay is in (0, 1]; importance in [0, 1) rises with use and with what
--- refers to it. Archived is what has decayed below 0.1 and was seldom used; nothing is ever deleted for it.
+-- What time has done to each memory. decay is in (0, 1]: an unused one counts half after its topic's half-life (days,
+-- a setting of the store, 30 where there is none). importance in [0, 1) rises with use and with what refers to it.
+-- Archived is what has decayed below 0.1 and was seldom used; nothing is ever deleted for it.
 create or replace view kb.memory_state as
-select m.id, d.decay, 1 - exp(-(m.n_uses + 2 * r.n) / 10.0) as importance,
+select m.id, h.half_life, d.decay, 1 - exp(-(m.n_uses + 2 * r.n) / 10.0) as importance,
        d.decay < 0.1 and m.n_uses < 3 and not m.is_pinned as is_archived
 from kb.memory m
+left join kb.setting t on t.name = 'half_life:' || m.topic
+left join kb.setting o on o.name = 'half_life'
+cross join lateral (select coalesce(t.value, o.value, '30')::float8 as half_life) h
 cross join lateral (
-    select power(0.5, greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / kb.half_life(m.topic)) as decay
+    select power(0.5, greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / h.half_life) as decay
 ) d
 cross join lateral (
     select count(*) as n from kb.memory_edge e where e.tail_id = m.id and e.type in ('CAUSED_BY', 'REFERENCES')
@@ -28,12 +23,9 @@ returns table (text_sha text, margin real)
 language sql stable
 set search_path = pg_catalog, public
 as $$
-    with known as (
-        select v.text_sha, case when v.v is not null then 1 - (v.v <=> question_vector::vector)
-                                else 1 - (v.h <=> question_vector::halfvec) end as cosine
-        from kb.vector v
-        where v.model = model_name
-          and (v.text_sha = any (shas) or v.text_sha in (select b.text_sha from kb.background b))
+    with known as materialized (
+        select c.text_sha, c.cosine
+        from kb.cosines(question_vector, model_name, shas || (select array_agg(b.text_sha) from kb.background b)) c
     ),
     nothing as (
         select avg(k.cosine) as mean, stddev_pop(k.cosine) as deviation
@@ -102,8 +94,39 @@ begin
 end
 $$;
 
+-- The edges at memories, of each those that say most first.
+create or replace function kb.memory_steps(of_ids bigint[], me text, max_steps int)
+returns table (of_id bigint, type text, forward boolean, memory_id bigint, concept_id bigint, domain text, rank bigint)
+language sql stable
+set search_path = pg_catalog
+set jit = off
+as $$
+    with edge as (
+        select i.id as of_id, a.type, true as forward, a.tail_id as memory_id, a.concept_id, a.domain, a.weight
+        from unnest(of_ids) as i (id) join kb.memory_edge a on a.head_id = i.id
+        union all
+        select i.id, b.type, false, b.head_id, null, null, b.weight
+        from unnest(of_ids) as i (id) join kb.memory_edge b on b.tail_id = i.id and b.type <> 'SIMILAR_TO'
+    ),
+    seen as materialized (
+        select m.id from kb.memory m join kb.memory_state s on s.id = m.id
+        where m.id in (select e.memory_id from edge e) and m.owner in ('', me) and not s.is_archived
+    ),
+    ranked as (
+        select e.of_id, e.type, e.forward, e.memory_id, e.concept_id, e.domain,
+               row_number() over (
+                   partition by e.of_id
+                   order by e.weight * case e.type when 'CAUSED_BY' then 5 when 'FOLLOWED_BY' then 3 when 'REFERENCES' then 2.5
+                                                   when 'SIMILAR_TO' then 2 else 0.5 end desc,
+                            e.type, e.forward desc, e.memory_id, e.concept_id) as rank
+        from edge e
+        where e.memory_id is null or e.memory_id in (select s.id from seen s)
+    )
+    select r.of_id, r.type, r.forward, r.memory_id, r.concept_id, r.domain, r.rank from ranked r where r.rank <= max_steps
+$$;
+
 -- Paths of one or two typed edges from hits, the telling types first; no node twice in a path. Each element of
--- ``path`` is {type, forward, memory, concept or domain}.
+-- path is {type, forward, memory, concept, domain}.
 create or replace function kb.garland(hits bigint[], me text, max_steps int)
 returns table (hit_id bigint, path jsonb)
 language sql stable
@@ -111,50 +134,29 @@ set search_path = pg_catalog
 set jit = off
 as $$
     with first as materialized (
-        select h.id as hit_id, s.type, s.forward, s.memory_id, s.concept_id, s.domain, s.rank
-        from unnest(hits) as h (id), kb.memory_steps(h.id, me, max_steps) s
+        select s.of_id as hit_id, s.type, s.forward, s.memory_id, s.concept_id, s.domain, s.rank
+        from kb.memory_steps(hits, me, max_steps) s
+    ),
+    second as materialized (
+        select s.of_id, s.type, s.forward, s.memory_id, s.concept_id, s.rank
+        from kb.memory_steps((select array_agg(distinct f.memory_id) from first f where f.memory_id is not null),
+                             me, max_steps) s
+        where s.domain is null
     )
-    select f.hit_id, jsonb_build_array(
-               jsonb_build_object('type', f.type, 'forward', f.forward, 'memory', f.memory_id, 'concept', f.concept_id,
-                                  'domain', f.domain))
+    select f.hit_id,
+           jsonb_build_array(jsonb_build_object('type', f.type, 'forward', f.forward, 'memory', f.memory_id,
+                                                'concept', f.concept_id, 'domain', f.domain))
            || case when s.type is null then '[]'::jsonb else jsonb_build_array(
                jsonb_build_object('type', s.type, 'forward', s.forward, 'memory', s.memory_id, 'concept', s.concept_id,
-                                  'domain', s.domain)) end
+                                  'domain', null)) end
     from first f
     left join lateral (
-        select n.type, n.forward, n.memory_id, n.concept_id, n.domain, n.rank
-        from kb.memory_steps(f.memory_id, me, max_steps) n
-        where n.memory_id is distinct from f.hit_id and n.domain is null
+        select n.type, n.forward, n.memory_id, n.concept_id
+        from second n
+        where n.of_id = f.memory_id and n.memory_id is distinct from f.hit_id
         order by n.rank limit 1
-    ) s on f.memory_id is not null
+    ) s on true
     order by array_position(hits, f.hit_id), f.rank
-$$;
-
--- The edges at a memory, those that say most first.
-create or replace function kb.memory_steps(of_id bigint, me text, max_steps int)
-returns table (type text, forward boolean, memory_id bigint, concept_id bigint, domain text, rank bigint)
-language sql stable
-set search_path = pg_catalog
-as $$
-    select o.type, o.forward, o.memory_id, o.concept_id, o.domain,
-           row_number() over (order by o.says * o.weight desc, o.type, o.forward desc, o.memory_id, o.concept_id) as rank
-    from (
-        select e.type, e.forward, e.memory_id, e.concept_id, e.domain, e.weight,
-               case e.type when 'CAUSED_BY' then 5 when 'FOLLOWED_BY' then 3 when 'REFERENCES' then 2.5
-                           when 'SIMILAR_TO' then 2 else 0.5 end as says
-        from (
-            select a.type, true as forward, a.tail_id as memory_id, a.concept_id, a.domain, a.weight
-            from kb.memory_edge a where a.head_id = of_id
-            union all
-            select b.type, false, b.head_id, null, null, b.weight
-            from kb.memory_edge b where b.tail_id = of_id and b.type <> 'SIMILAR_TO'
-        ) e
-        where e.memory_id is null
-           or exists (select from kb.memory m join kb.memory_state s on s.id = m.id
-                      where m.id = e.memory_id and m.owner in ('', me) and not s.is_archived)
-    ) o
-    order by 6
-    limit max_steps
 $$;
 
 -- Index memories anew: each with its own words twice, and once those said just before and after in its session.

@@ -96,7 +96,7 @@ select id, title, slug from kb.concept where id = any (%(ids)s::bigint[]);
 
 -- name: find_memory
 select m.id, m.text, m.domain, m.topic, m.essence, m.agent, m.client, m.session, m.owner, m.key, m.at, m.said_at, m.used_at,
-       m.n_said, m.n_uses, m.is_pinned, m.superseded_by, s.decay, s.importance, s.is_archived, kb.half_life(m.topic) as half_life
+       m.n_said, m.n_uses, m.is_pinned, m.superseded_by, s.decay, s.importance, s.is_archived, s.half_life
 from kb.memory m join kb.memory_state s on s.id = m.id
 where m.id = %(id)s;
 
@@ -184,3 +184,6 @@ select exists (select from kb.memory);
 
 -- name: read_vector
 select coalesce(v::text, h::text) from kb.vector where model = %(model)s and text_sha = %(sha)s;
+
+-- name: list_memory_keys
+select id, key from kb.memory where key is not null;
