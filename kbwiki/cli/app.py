@@ -428,7 +428,13 @@ def cache_import(
 def _add_groups() -> None:
     from kbwiki.cli.database import database_app
     from kbwiki.cli.evals import eval_app
+    from kbwiki.cli.hook import hook_app
+    from kbwiki.cli.memory import TOP, memory_app
 
+    for name, verb in TOP.items():
+        app.command(name=name)(verb)
+    app.add_typer(memory_app, name="memory")
+    app.add_typer(hook_app, name="hook")
     app.add_typer(database_app, name="db")
     from kbwiki.cli.edge import edge_app, graph
 

@@ -198,3 +198,18 @@ def _open_engine(db: str | None) -> Iterator[tuple["Engine", "EmbedNames | None"
             engine.close()
             if ledger:
                 ledger.close()
+
+
+@eval_app.command()
+def memory(
+    file: Annotated[
+        Path, typer.Argument(help='Lines of {"question": ..., "expect": [keys of memories]}.')
+    ],
+    k: Annotated[str, typer.Option("--k", help="Ranks to look at.")] = "1,2,5,10,16",
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Tell how many of the memories that questions expect are recalled."""
+    from kbwiki.cli.evals_search import measure_memory
+
+    measure_memory(file, k, db, as_json)

@@ -1,4 +1,4 @@
-"""``kbwiki eval search``: the modes of search side by side on questions of one's own."""
+"""``kbwiki eval search`` and ``memory``: what is found, on questions of one's own."""
 
 import json
 from collections.abc import Sequence
@@ -55,6 +55,18 @@ def measure_search(
             groups[f"in {lang}"] = [q for q in questions if q.lang == lang]
     for name, group in groups.items():
         _print_group(name, group, results, ks, as_json)
+
+
+def measure_memory(file: Path, k: str, db: str | None, as_json: bool) -> None:
+    """Print how much of what questions expect is recalled; no use is counted."""
+    from kbwiki.cli.memory import open_keeper
+    from kbwiki.evaluate import memory
+
+    ks = _ranks(k)
+    questions = memory.read_questions(file)
+    with open_keeper(db, None, create=False) as keeper, progress("questions", len(questions)) as on:
+        ranked = list(memory.run_questions(keeper, questions, max(DEPTH, *ks), on))
+    _print_group("memory", questions, {"hybrid": ranked}, ks, as_json)
 
 
 def _ranks(k: str) -> list[int]:

@@ -86,12 +86,25 @@ def show_cost(by: str, db: str | None, as_json: bool) -> None:
 def save_cache(file: Path | None, db: str | None) -> None:
     """Write every reply kept to standard output, or to a file that is whole or left as it was."""
     with open_database(find_place(db)) as database:
-        if file is None:
-            sys.stdout.writelines(export_cache(database))
-            return
-        with _told(file):
-            n = _replace(file, export_cache(database))
-    out.print(f"{file}: {n} replies")
+        n = write_lines(file, export_cache(database))
+    if file is not None:
+        out.print(f"{file}: {n} replies")
+
+
+def write_lines(file: Path | None, lines: Iterable[str]) -> int:
+    """Write lines to standard output, or to a file that is whole or left as it was."""
+    if file is None:
+        sys.stdout.writelines(lines)
+        return 0
+    with _told(file):
+        return _replace(file, lines)
+
+
+def read_lines(file: Path) -> list[str]:
+    """Return the lines of a file of JSON lines; raise InputError for one that cannot be read."""
+    # Not splitlines(): a text may hold U+2028, which JSON need not escape.
+    with _told(file):
+        return file.read_text("utf-8").split("\n")
 
 
 def _replace(file: Path, lines: Iterable[str]) -> int:
@@ -111,9 +124,7 @@ def _replace(file: Path, lines: Iterable[str]) -> int:
 
 def load_cache(file: Path, db: str | None) -> None:
     """Take replies in from a file; those that are there already stay."""
-    # Not splitlines(): a reply may hold U+2028, which JSON need not escape.
-    with _told(file):
-        lines = file.read_text("utf-8").split("\n")
+    lines = read_lines(file)
     with open_database(find_place(db, create=True)) as database:
         n = import_cache(database, lines)
     out.print(f"{n} replies")

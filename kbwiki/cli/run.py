@@ -20,6 +20,7 @@ from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.engines import Engine
 from kbwiki.ledger import Ledger
+from kbwiki.memory.remember import link_to_concepts
 from kbwiki.pipeline import run_stages as run_pipeline
 from kbwiki.pipeline import stage_named
 from kbwiki.stages.embed import forget_vectors
@@ -50,6 +51,7 @@ def run_stages(
             try:
                 with screen_for(as_json, services.engine, ledger) as screen:
                     run_pipeline(stages, services, screen)
+                    link_to_concepts(database)
             finally:
                 if not as_json and (ledger or {"extract", "write"} & set(names)):
                     spent = ledger.spent() if ledger else "no model was asked"

@@ -1,8 +1,9 @@
 """Memories as JSONL, both ways: our own rows, plain rows, and VecMory's exports."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -132,9 +133,13 @@ def read_rows(lines: Iterable[str]) -> list[Row]:
 
 
 def import_memories(
-    keeper: Keeper, rows: Sequence[Row], *, allow_secrets: bool = False
-) -> Iterator[Imported]:
-    """Keep rows, a batch at a time, then their edges; yield how it went so far.
+    keeper: Keeper,
+    rows: Sequence[Row],
+    on_step: Callable[[], None] = lambda: None,
+    *,
+    allow_secrets: bool = False,
+) -> Imported:
+    """Keep rows, a batch at a time, then their edges; ``on_step`` is called once a row.
 
     Ids are mapped, texts that are there stay one memory. A row that may not be kept is told and
     left out; the others go on.
@@ -146,10 +151,18 @@ def import_memories(
     for at in range(0, len(rows), BATCH):
         good = [row for row in rows[at : at + BATCH] if _is_good(row, done, allow_secrets)]
         placed += _import_batch(keeper, good, ids, done)
-        yield done
-    again_on_collision(keeper.database, lambda: _import_edges(keeper, placed, ids, done))
+        for _ in range(len(rows[at : at + BATCH]) - len(good)):
+            on_step()
+    last: dict[str, int] = {}
+    for at in range(0, len(placed), BATCH):
+        some = placed[at : at + BATCH]
+        done.n_edges += again_on_collision(
+            keeper.database, partial(_import_edges, keeper, some, ids, last)
+        )
+        for _ in some:
+            on_step()
     keeper.database.run("fold_tally")
-    yield done
+    return done
 
 
 def _is_good(row: Row, done: Imported, allow_secrets: bool) -> bool:
@@ -215,16 +228,16 @@ def _import_batch(
 
 
 def _import_edges(
-    keeper: Keeper, placed: list[tuple[int, Row]], ids: dict[int, int], done: Imported
-) -> None:
+    keeper: Keeper, placed: list[tuple[int, Row]], ids: dict[int, int], last: dict[str, int]
+) -> int:
+    """Join memories that were imported; ``last`` holds the latest of each session so far."""
     database = keeper.database
     model = keeper.embedder.name if keeper.embedder else ""
-    last: dict[str, int] = {}
-    done.n_edges = 0
+    n_edges = 0
     for memory_id, row in placed:
         for edge in row.links():
             _import_edge(keeper, memory_id, edge, ids)
-            done.n_edges += 1
+            n_edges += 1
         if row.domain:
             save_edge(keeper, memory_id, "BELONGS_TO", domain=word(row.domain, "domain"))
         if row.session and not row.edges:
@@ -236,11 +249,12 @@ def _import_edges(
             vector = database.value("read_vector", {"sha": words.text_sha, "model": model})
             near = neighbours(keeper, memory_id, words, vector, row.owner)
             save_similar(keeper, memory_id, near)
-            done.n_edges += 2 * len(near)
+            n_edges += 2 * len(near)
         if row.superseded_by in ids:
             by = ids[row.superseded_by]
             database.run("supersede_memory", {"id": memory_id, "by": by})
         database.run("save_named_edges", {"id": memory_id, "after": 0})
+    return n_edges
 
 
 def _import_edge(keeper: Keeper, memory_id: int, edge: EdgeRow, ids: dict[int, int]) -> None:

@@ -4,7 +4,7 @@
 -- a setting of the store, 30 where there is none). importance in [0, 1) rises with use and with what refers to it.
 -- Archived is what has decayed below 0.1 and was seldom used; nothing is ever deleted for it.
 create or replace view kb.memory_state as
-select m.id, h.half_life, d.decay, 1 - exp(-(m.n_uses + 2 * r.n) / 10.0) as importance,
+select m.id, h.half_life, d.decay, 1 - exp(-(m.n_uses + 2 * r.n) / 10.0::float8) as importance,
        d.decay < 0.1 and m.n_uses < 3 and not m.is_pinned as is_archived
 from kb.memory m
 left join kb.setting t on t.name = 'half_life:' || m.topic
@@ -47,12 +47,12 @@ set search_path = pg_catalog
 set jit = off
 as $$
     with hit as materialized (
-        select t.pool, e.record_id, t.score, t.words
+        select e.record_id, t.words, t.vectors
         from kb.search_text(question, question_vector, model_name, array['memory/en', 'memory/ru'], null, null, 400) t
         join kb.entry e on e.id = t.entry_id
     ),
     seen as materialized (
-        select h.pool, h.score, h.words, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
+        select h.words, h.vectors, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
         from hit h
         join kb.memory m on m.id = h.record_id
         join kb.memory_state s on s.id = m.id
@@ -66,7 +66,9 @@ as $$
     ),
     fit as (
         select s.id, s.words, coalesce(n.margin, 0) as margin,
-               s.score * (0.75 + 0.25 * s.decay) * (0.9 + 0.1 * s.importance)
+               -- Where there are few memories, the best of them says little of how good it is.
+               (2 * s.words + greatest(s.vectors, least(coalesce(n.margin, 0) / 12, 1), 0)) / 3
+               * (0.75 + 0.25 * s.decay) * (0.9 + 0.1 * s.importance)
                + case when s.at between first_at and last_at then 0.25 else 0 end as score,
                case when s.superseded_by is null then 1 else 0.05 end as standing
         from seen s left join near n on n.text_sha = s.text_sha
@@ -112,15 +114,23 @@ as $$
         select m.id from kb.memory m join kb.memory_state s on s.id = m.id
         where m.id in (select e.memory_id from edge e) and m.owner in ('', me) and not s.is_archived
     ),
-    ranked as (
-        select e.of_id, e.type, e.forward, e.memory_id, e.concept_id, e.domain,
-               row_number() over (
-                   partition by e.of_id
-                   order by e.weight * case e.type when 'CAUSED_BY' then 5 when 'FOLLOWED_BY' then 3 when 'REFERENCES' then 2.5
-                                                   when 'SIMILAR_TO' then 2 else 0.5 end desc,
-                            e.type, e.forward desc, e.memory_id, e.concept_id) as rank
+    -- of several edges to one place, the one that says most
+    telling as (
+        select distinct on (e.of_id, e.memory_id, e.concept_id, e.domain)
+               e.of_id, e.type, e.forward, e.memory_id, e.concept_id, e.domain, e.weight * w.says as says
         from edge e
+        cross join lateral (
+            select case e.type when 'CAUSED_BY' then 5 when 'FOLLOWED_BY' then 3 when 'REFERENCES' then 2.5
+                               when 'SIMILAR_TO' then 2 else 0.5 end as says
+        ) w
         where e.memory_id is null or e.memory_id in (select s.id from seen s)
+        order by e.of_id, e.memory_id, e.concept_id, e.domain, e.weight * w.says desc, e.type, e.forward desc
+    ),
+    ranked as (
+        select t.of_id, t.type, t.forward, t.memory_id, t.concept_id, t.domain,
+               row_number() over (partition by t.of_id
+                                  order by t.says desc, t.type, t.memory_id, t.concept_id, t.domain) as rank
+        from telling t
     )
     select r.of_id, r.type, r.forward, r.memory_id, r.concept_id, r.domain, r.rank from ranked r where r.rank <= max_steps
 $$;
