@@ -33,7 +33,7 @@ _FORMS = tuple(
         r"(?<!\d)(?P<day>[0-3]?\d)\.(?P<month>[01]?\d)\.(?P<year>(?:19|20)\d\d)(?!\d)",
         rf"\b{_DAY}\s+(?:of\s+)?(?P<name>{_MONTH})\b\.?(?:,?\s+(?P<year>(?:19|20)\d\d))?",
         rf"\b(?P<name>{_MONTH})\b\.?\s+{_DAY}\b(?:,?\s+(?P<year>(?:19|20)\d\d))?",
-        rf"\b(?P<name>{_MONTH})\b\.?,?\s+(?P<year>(?:19|20)\d\d)\b",
+        rf"(?<!\d\s)\b(?P<name>{_MONTH})\b\.?,?\s+(?P<year>(?:19|20)\d\d)\b",
     )
 )
 _RELATIVE = {

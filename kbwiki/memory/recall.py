@@ -10,7 +10,7 @@ from kbwiki.memory.dates import find_days
 from kbwiki.memory.keeper import MAX_QUERY, Keeper, embed, word
 from kbwiki.text.normal import clean_line, shorten
 
-FLOOR_WORDS, FLOOR_MARGIN = 0.2, 2.0
+FLOOR_WORDS, FLOOR_MARGIN = 0.1, 2.0
 """What makes a hit: its share of the question's words, or how far its cosine stands out."""
 MAX_PATHS = 16
 MAX_GARLAND = 4000

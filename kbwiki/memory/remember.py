@@ -33,8 +33,9 @@ EDGE_TYPES: tuple[EdgeType, ...] = (
 )
 MAX_SIMILAR = 5
 MAX_KIN = 5
-SIMILAR_WORDS, SIMILAR_MARGIN = 0.35, 3.5
-"""What makes two memories alike: the share of words, or how far the cosine stands out."""
+SIMILAR_WORDS, SIMILAR_MARGIN = 0.5, 5.0
+"""What makes two memories alike: the share of longer words, or how far the cosine stands out."""
+_LOOKED_AT = 20
 SESSION_GAP_MIN = 30
 ECHO_MIN = 30
 """Minutes for which what a session recalled is still in its ears."""
@@ -202,12 +203,30 @@ def neighbours(
             "first_at": None,
             "last_at": None,
             "archived": False,
-            "floor_words": SIMILAR_WORDS,
+            "floor_words": 0.1,
             "floor_margin": SIMILAR_MARGIN,
-            "n": MAX_SIMILAR + 1,
+            "n": _LOOKED_AT,
         },
     )
-    return dict([(r["id"], r["score"]) for r in rows if r["id"] != memory_id][:MAX_SIMILAR])
+    # The index also holds what was said beside a memory; alike is what itself says alike.
+    mine = _long_words(words.lemmas)
+    alike = [
+        (row["id"], row["score"])
+        for row in rows
+        if row["id"] != memory_id
+        and (row["margin"] >= SIMILAR_MARGIN or _share(mine, row["lemmas"]) >= SIMILAR_WORDS)
+    ]
+    return dict(alike[:MAX_SIMILAR])
+
+
+def _long_words(lemmas: str) -> set[str]:
+    return {word for word in lemmas.split() if len(word) > 3}
+
+
+def _share(mine: set[str], lemmas: str) -> float:
+    """Return the share of words that two texts have in common (Jaccard)."""
+    theirs = _long_words(lemmas)
+    return len(mine & theirs) / max(1, len(mine | theirs))
 
 
 def save_similar(keeper: Keeper, memory_id: int, near: dict[int, float]) -> None:

@@ -50,7 +50,7 @@ select kb.index_memories(%(ids)s::bigint[]);
 select kb.unindex('memory', array[%(id)s::bigint]);
 
 -- name: find_memories
-select f.id, f.score, f.words, f.margin, m.text, m.domain, m.topic, m.essence, m.at, m.agent, m.superseded_by
+select f.id, f.score, f.words, f.margin, m.text, m.domain, m.topic, m.essence, m.at, m.agent, m.superseded_by, m.lemmas
 from kb.find_memories(%(question)s, %(vector)s, %(model)s, %(me)s, %(domain)s, %(topic)s, %(first_at)s::timestamptz,
                       %(last_at)s::timestamptz, %(archived)s, %(floor_words)s::real, %(floor_margin)s::real, %(n)s) f
 join kb.memory m on m.id = f.id
