@@ -104,8 +104,13 @@ def _replace(file: Path, text: str) -> None:
         raise InputError(f"{file}: {what}.", "Name a file that you may write.") from error
 
 
+Within = Annotated[
+    float, typer.Option("--within", min=0.1, help="Seconds after which it says nothing.")
+]
+
+
 @hook_app.command()
-def prompt() -> None:
+def prompt(within: Within = WITHIN_S) -> None:
     """Read a UserPromptSubmit event and print what memory holds on it."""
     said: list[str] = []
 
@@ -121,7 +126,7 @@ def prompt() -> None:
         with open_keeper(None, None, session, create=False) as keeper:
             said.append(_context(recall(keeper, words, k=K)))
 
-    _soon(look)
+    _soon(look, within)
     if said and said[-1]:
         answer = {"hookEventName": "UserPromptSubmit", "additionalContext": said[-1]}
         sys.stdout.write(json.dumps({"hookSpecificOutput": answer}, ensure_ascii=True) + "\n")
@@ -144,7 +149,7 @@ def _context(found: "Recalled") -> str:
 
 
 @hook_app.command()
-def stop() -> None:
+def stop(within: Within = WITHIN_S) -> None:
     """Read a Stop event and keep a summary of the turn, in the background."""
 
     def keep(event: dict[str, Any]) -> None:
@@ -163,7 +168,7 @@ def stop() -> None:
         process.stdin.write(json.dumps(note).encode())
         process.stdin.close()
 
-    _soon(keep)
+    _soon(keep, within)
     _leave()
 
 
@@ -226,7 +231,7 @@ def _text(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def _soon(work: Callable[[dict[str, Any]], None]) -> None:
+def _soon(work: Callable[[dict[str, Any]], None], within_s: float) -> None:
     """Do a hook's work in the folder that its event names, for as long as there is time."""
 
     def run() -> None:
@@ -243,7 +248,7 @@ def _soon(work: Callable[[dict[str, Any]], None]) -> None:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join(WITHIN_S)
+    thread.join(within_s)
 
 
 def _leave() -> None:
