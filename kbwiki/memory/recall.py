@@ -61,7 +61,7 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Recalled:
-    """Hits, best first; the garland as text and as paths; how many memories the agent can see."""
+    """Hits, best first; the garland as text and as paths; how many memories the agent may see."""
 
     nodes: tuple[Node, ...]
     garland: str

@@ -4,7 +4,10 @@
 -- a setting of the store, 30 where there is none). importance in [0, 1) rises with use and with what refers to it.
 -- Archived is what has decayed below 0.1 and was seldom used; nothing is ever deleted for it.
 create or replace view kb.memory_state as
-select m.id, h.half_life, d.decay, 1 - exp(-(m.n_uses + 2 * r.n) / 10.0::float8) as importance,
+select m.id, h.half_life, d.decay,
+       -- no join, so that who does not ask for it does not pay for it
+       1 - exp(-(m.n_uses + 2 * (select count(*) from kb.memory_edge e
+                                 where e.tail_id = m.id and e.type in ('CAUSED_BY', 'REFERENCES'))) / 10.0::float8) as importance,
        d.decay < 0.1 and m.n_uses < 3 and not m.is_pinned as is_archived
 from kb.memory m
 left join kb.setting t on t.name = 'half_life:' || m.topic
@@ -12,10 +15,7 @@ left join kb.setting o on o.name = 'half_life'
 cross join lateral (select coalesce(t.value, o.value, '30')::float8 as half_life) h
 cross join lateral (
     select power(0.5, greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / h.half_life) as decay
-) d
-cross join lateral (
-    select count(*) as n from kb.memory_edge e where e.tail_id = m.id and e.type in ('CAUSED_BY', 'REFERENCES')
-) r;
+) d;
 
 -- How far the cosine of a text with a question lies above those of everyday sentences, in their deviations.
 create or replace function kb.stands_out(question_vector text, model_name text, shas text[])

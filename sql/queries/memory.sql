@@ -57,8 +57,7 @@ join kb.memory m on m.id = f.id
 order by f.score desc, f.id;
 
 -- name: count_visible_memories
-select count(*) from kb.memory m join kb.memory_state s on s.id = m.id
-where m.owner in ('', %(me)s) and not s.is_archived;
+select count(*) from kb.memory where owner in ('', %(me)s);
 
 -- name: count_recall
 select kb.count_recall(%(ids)s::bigint[], %(session)s);

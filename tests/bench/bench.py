@@ -79,6 +79,11 @@ def main() -> None:
         [sys.executable, str(Path(__file__).parent / "bench_llm.py")],
         check=False, env=_environment(),
     )  # fmt: skip
+    subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "bench_memory.py"),
+         *([str(data)] if data else [])],
+        check=False, env=_environment(),
+    )  # fmt: skip
 
 
 def _demo() -> None:

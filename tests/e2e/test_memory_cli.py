@@ -150,7 +150,8 @@ def _hook(
     text = event if isinstance(event, bytes) else json.dumps(event).encode()
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "kbwiki", "hook", verb, *options], check=False, input=text, capture_output=True, cwd=folder, env={**os.environ, **env}, timeout=60,
+        [sys.executable, "-m", "kbwiki", "hook", verb, *options], check=False, input=text,
+        capture_output=True, cwd=folder, env={**os.environ, **env}, timeout=60,
     )  # fmt: skip
     return done.returncode, done.stdout.decode(), done.stderr.decode(), time.monotonic() - began
 
@@ -161,7 +162,8 @@ def test_a_prompt_gets_memories_as_data(run: Run, tmp_path: Path, url: str) -> N
     run("remember", REPORT, "--agent", "bob")
     event = {
         "session_id": "s1", "transcript_path": "", "cwd": str(tmp_path),
-        "permission_mode": "default", "hook_event_name": "UserPromptSubmit", "prompt": "what runs on port 5432, oracle?",
+        "permission_mode": "default", "hook_event_name": "UserPromptSubmit",
+        "prompt": "what runs on port 5432, oracle?",
     }  # fmt: skip
     code, out, err, _ = _hook("prompt", event, tmp_path, *PATIENT)
     assert (code, err) == (0, "")
