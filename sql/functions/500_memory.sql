@@ -37,7 +37,7 @@ $$;
 
 -- Memories that fit a question, as one agent may see them. A hit shares a quarter of the question's weight in
 -- words with it, or stands out by meaning; what scores far below the best is left out. ``score`` is the text score,
--- more for a date that the question names, less for what was long not used; what was superseded ranks last.
+-- less for another date than the question names, less for what was long not used; what was superseded ranks last.
 create or replace function kb.find_memories(
     question text, question_vector text, model_name text, me text, in_domain text, on_topic text,
     first_at timestamptz, last_at timestamptz, with_archived boolean, floor_words real, floor_margin real, max_hits int
@@ -47,12 +47,12 @@ set search_path = pg_catalog
 set jit = off
 as $$
     with hit as materialized (
-        select e.record_id, t.words, t.vectors
+        select t.pool, e.record_id, t.words, t.vectors
         from kb.search_text(question, question_vector, model_name, array['memory/en', 'memory/ru'], null, null, 400) t
         join kb.entry e on e.id = t.entry_id
     ),
     seen as materialized (
-        select h.words, h.vectors, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
+        select h.pool, h.words, h.vectors, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
         from hit h
         join kb.memory m on m.id = h.record_id
         join kb.memory_state s on s.id = m.id
@@ -66,10 +66,11 @@ as $$
     ),
     fit as (
         select s.id, s.words, coalesce(n.margin, 0) as margin,
-               -- Where there are few memories, the best of them says little of how good it is.
-               (2 * s.words + greatest(s.vectors, least(coalesce(n.margin, 0) / 12, 1), 0)) / 3
+               -- The best of a few memories is not good for that: it counts in full if it stands out.
+               (2 * s.words
+                + greatest(s.vectors * least(max(n.margin) over (partition by s.pool) / 6, 1), least(n.margin / 12, 1), 0)) / 3
                * (0.75 + 0.25 * s.decay) * (0.9 + 0.1 * s.importance)
-               + case when s.at between first_at and last_at then 0.25 else 0 end as score,
+               * case when first_at is null then 1 when s.at between first_at and last_at then 1 else 0.5 end as score,
                case when s.superseded_by is null then 1 else 0.05 end as standing
         from seen s left join near n on n.text_sha = s.text_sha
         where s.words >= floor_words or coalesce(n.margin, 0) >= floor_margin
