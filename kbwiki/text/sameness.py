@@ -46,6 +46,8 @@ NEAR_SOUND = 0.75
 NEAR_SHARE = 0.5
 MIN_NEAR = 3
 SAME_LANG_CSLS = 0.015
+MAX_WITHIN = 5000
+"""Concepts of a language beyond which nobody could look at all that may be synonyms."""
 MAX_MET = 1
 """Statements that may name both: two names of one thing seldom meet in a sentence."""
 MIN_CUT = 6
@@ -214,6 +216,8 @@ def _by_meaning(concepts: Sequence[Named], embed: EmbedNames) -> list[Likeness]:
 
 def _within(concepts: list[Named], vectors: "Floats") -> list[Likeness]:
     """Return pairs of one language to look at: near, in other words or among the same others."""
+    if len(concepts) > MAX_WITHIN:
+        return []
     tables = _Tables(vectors, vectors)
     out: list[Likeness] = []
     near = ((i, j) for i in range(len(concepts)) for j in tables.best(0, i))
@@ -313,7 +317,9 @@ def _nearest(a: "Floats", b: "Floats") -> "tuple[NDArray[np.int64], Floats]":
     indexes, sims = [], []
     for start in range(0, len(a), _BLOCK):
         cosines = a[start : start + _BLOCK] @ b.T
-        top = np.argsort(-cosines, axis=1, kind="stable")[:, :n]
+        top = np.sort(np.argpartition(-cosines, n - 1, axis=1)[:, :n], axis=1)
+        order = np.argsort(-np.take_along_axis(cosines, top, axis=1), axis=1, kind="stable")
+        top = np.take_along_axis(top, order, axis=1)
         indexes.append(top)
         sims.append(np.take_along_axis(cosines, top, axis=1))
     return np.concatenate(indexes), np.concatenate(sims)

@@ -205,7 +205,11 @@ def _russian_phrase(text: str, toks: list[Token], at: int) -> tuple[Term | None,
         return _adjective_latin(text, toks, adjectives, at)
     if at >= len(toks) or not _is_noun(toks[at].text):
         return None, max(at, start + 1)
-    adjectives = _agreeing(toks, adjectives, at)
+    agreeing = _agreeing(toks, adjectives, at)
+    if adjectives and not agreeing and _is_noun(toks[at - 1].text) and _genitive(toks[at].text):
+        at -= 1  # «кривая забывания»: what could be an adjective is the head
+        agreeing = _agreeing(toks, adjectives[:-1], at)
+    adjectives = agreeing
     while adjectives and lemma(toks[adjectives[0]].text) in STOP_MODIFIERS:
         adjectives.pop(0)
     end = _genitive_tail(toks, at + 1)

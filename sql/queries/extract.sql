@@ -2,12 +2,12 @@
 
 -- name: list_unread
 select s.id, s.sha256, u.uri, t.title, s.authors, s.year, s.dated, s.text, s.structure,
-       kb.sha('extract-2', s.sha256, s.reader, t.title, %(engine)s) as fingerprint
+       kb.sha('extract-3', s.sha256, s.reader, t.title, %(engine)s) as fingerprint
 from kb.source s
 join lateral (select min(uri collate "C") as uri from kb.source_uri where source_id = s.id) u on true
 join lateral (select kb.shown_title(s.title, u.uri) as title) t on true
 left join kb.extraction e on e.source_id = s.id
-where e.fingerprint is distinct from kb.sha('extract-2', s.sha256, s.reader, t.title, %(engine)s)
+where e.fingerprint is distinct from kb.sha('extract-3', s.sha256, s.reader, t.title, %(engine)s)
   and not (u.uri = any (%(skip)s::text[]))
 order by u.uri
 limit %(limit)s;

@@ -138,7 +138,7 @@ select
      join lateral (select min(uri collate "C") as uri from kb.source_uri where source_id = s.id) u on true
      left join kb.extraction e on e.source_id = s.id
      where e.fingerprint is distinct from
-           kb.sha('extract-2', s.sha256, s.reader, kb.shown_title(s.title, u.uri), %(engine)s)) as extract,
+           kb.sha('extract-3', s.sha256, s.reader, kb.shown_title(s.title, u.uri), %(engine)s)) as extract,
     (select count(*) from kb.concept c left join kb.article a on a.concept_id = c.id
      where (a.input_sha, a.written_as) is distinct from (c.input_sha, %(written_as)s))
     + (select count(*) from kb.source_page p left join kb.article a on a.source_id = p.source_id

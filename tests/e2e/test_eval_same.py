@@ -43,7 +43,7 @@ def test_names_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
         assert bands["meaning"]["recall"] > 0.65
     everything = tables["all"]
     assert isinstance(everything["duplicates"], float)
-    assert everything["duplicates"] < 0.06
+    assert everything["duplicates"] < 0.03
 
 
 def test_a_file_of_ones_own_and_the_store_is_left_as_it_was(

@@ -1,5 +1,7 @@
 """The three-way merge of a page's body, and the parts of a page."""
 
+from random import Random
+
 import pytest
 
 from kbwiki.text.edits import (
@@ -64,6 +66,39 @@ def test_a_persons_words_win_and_nothing_else_is_lost(
 )
 def test_pieces_give_the_body_again(body: str) -> None:
     assert "".join(pieces_of(body)) == body
+
+
+def _rewritten(random: Random, body: str, words: str) -> tuple[str, list[str]]:
+    """Return a body with a few statements replaced, taken out and put in, and the new ones."""
+    lines = body.split("\n")
+    new: list[str] = []
+    for n in range(random.randint(0, 4)):
+        at = random.randrange(len(lines) + 1)
+        text = f"{words} {n}: {random.random()}."
+        action = random.choice(["put in", "replace", "take out"])
+        if action != "take out":
+            new.append(text)
+        lines[at : at + (action != "put in")] = [] if action == "take out" else [f"- {text}"]
+    return "\n".join(lines), [text for text in new if any(text in line for line in lines)]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_nothing_that_a_person_wrote_is_ever_lost(seed: int) -> None:
+    random = Random(seed)
+    base = "\n".join(f"- Statement {n} says a thing.[^{n}]" for n in range(1, 9))
+    ours, _ = _rewritten(random, base, "The machine says")
+    theirs, new = _rewritten(random, base, "Человек говорит")
+    merged = merge(base, ours, theirs)
+    for words in new:
+        assert f"{words}[^human]" in merged
+    again = merge(base, ours, theirs)
+    assert again == merged
+    taken_out = set(base.split("\n")) - set(theirs.split("\n"))
+    assert not taken_out & set(merged.split("\n"))
+    if theirs == base:
+        assert merged == ours
+    if ours == base:
+        assert merged.replace("[^human]", "") == theirs
 
 
 def test_footnotes_by_place_come_back_by_number() -> None:

@@ -37,6 +37,9 @@ def names(text: str, lang: Lang) -> list[str]:
             "метод сопряжённых градиентов",
             id="genitive tail",
         ),
+        pytest.param(
+            "Кривая забывания крута.", "ru", "Кривая забывания", id="a noun like an adjective"
+        ),
         pytest.param("Применим правило Хебба.", "ru", "правило Хебба", id="surname in the tail"),
         pytest.param(
             "По закону Гутенберга — Рихтера.", "ru", "закон Гутенберга — Рихтера", id="two surnames"
