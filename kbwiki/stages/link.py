@@ -1,11 +1,14 @@
-"""link: an untyped Edge between two Concepts that one statement names, with its evidence.
+"""link: an untyped Edge between two Concepts that meet in the sources, with its evidence.
+
+They meet where one statement names both (a sentence, a claim, a relation that a model noted), and
+where a Source about one links to the subject of another.
 
 The work is one SQL function, `kb.link_concepts`.
 """
 
 from kbwiki.stages.stage import Outcome, Services, Stage
 
-VERSION = "link-1"
+VERSION = "link-2"
 MAX_NAMED = 12
 """A statement that names more concepts than this is a list and is no evidence."""
 MAX_EVIDENCE = 5

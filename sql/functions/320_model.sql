@@ -73,8 +73,12 @@ language sql stable
 set search_path = pg_catalog
 as $$
     select format('A = %s (%s); B = %s (%s)', kb.one_line(a.title, 120), a.kind, kb.one_line(b.title, 120), b.kind)
-        || coalesce((select string_agg(E'\n- ' || kb.one_line(c.text, 300), '' order by v.ordinal)
-                     from kb.edge_evidence v join kb.claim c on c.id = v.claim_id
+        || coalesce((select string_agg(E'\n- ' || case when v.kind = 'link' then
+                                         '(in a source on ' || kb.one_line(f.title, 120) || ') ' else '' end
+                                       || kb.one_line(c.text, 300), '' order by v.ordinal)
+                     from kb.edge_evidence v
+                     join kb.claim c on c.id = v.claim_id
+                     join kb.concept f on f.id = v.first_id
                      where v.edge_id = question_on.edge_id and v.ordinal <= 3), '')
     from kb.concept a, kb.concept b
     where a.id = a_id and b.id = b_id
