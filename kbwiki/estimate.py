@@ -43,7 +43,7 @@ from kbwiki.records import (
     Passage,
     Statement,
 )
-from kbwiki.stages import extract, ingest, resolve, write
+from kbwiki.stages import classify_edges, extract, ingest, link, resolve, write
 from kbwiki.stages.stage import Services
 
 READ_RATIO = 0.45
@@ -117,10 +117,13 @@ def plan_build(
             _correct(plan)
         resolve.run(plan.services)
         known, guessed = _write(plan, on_progress)
+        link.run(plan.services)
+        edges, n_edges = _classify(plan)
         raise _Undo
     plans = [
         _price_reading(plan, ratios.get("extract")),
         _price_writing(plan, known, guessed, ratios.get("write")),
+        _priced(plan, "classify-edges", edges, 2 * n_edges * classify_edges.ANSWER_TOKENS),
     ]
     return plans, plan.failures
 
@@ -148,6 +151,16 @@ def _extract(plan: _Rehearsal, on_progress: Told) -> None:
             if result[0].engine == _GUESSED:
                 plan.guessed.add(row.id)
         on_progress("extract", len(rows))
+
+
+def _classify(plan: _Rehearsal) -> tuple[_Count, int]:
+    """Count the prompts on edges, each twice: in both orders of the ends; and the edges in them.
+
+    Those whose answer is no direction are not asked again, so this is the most it can be.
+    """
+    prompts, n_edges, n_answered = classify_edges.rehearse(plan.services, plan.model)
+    tokens = sum(map(count_tokens, prompts))
+    return _Count(2 * len(prompts), n_answered, 2 * tokens), n_edges
 
 
 def _correct(plan: _Rehearsal) -> None:

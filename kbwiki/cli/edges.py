@@ -15,11 +15,8 @@ from kbwiki.engines.prices import price
 from kbwiki.engines.tokens import count_tokens
 from kbwiki.ledger import Ledger
 from kbwiki.pipeline import run_stages, stage_named
-from kbwiki.stages.classify_edges import NAME, is_native
+from kbwiki.stages.classify_edges import ANSWER_TOKENS, NAME, is_native, rehearse
 from kbwiki.stages.stage import Services
-
-ANSWER_TOKENS = 6
-"""Tokens of an answer's line, for what is not asked yet."""
 
 
 def classify(
@@ -114,18 +111,13 @@ def _show(table: Mapping[str, Any]) -> None:
 def _show_dry_run(services: Services, as_json: bool) -> None:
     """Print what a run would ask, after the rules had their say; nothing is stored."""
     database = services.database
-    with database.locked(NAME), database.rehearsal():
-        run = stage_named(NAME).run
-        assert run is not None
-        if is_native(services):
-            services.native_model = False  # a rehearsal that asks would pay
-        run(services)
-        prompts = [row["prompt"] for row in database.dicts("list_waiting_prompts")]
-        pending = services.memo[NAME]["counts"]["n_pending"]
+    model, prompts, pending = services.engine.model, list[str](), 0
+    if model:
+        with database.locked(NAME), database.rehearsal():
+            prompts, pending, _ = rehearse(services, model)
     # Each edge with a directed answer is asked once more, with its ends in the other order.
     calls = {"at least": len(prompts), "at most": 2 * len(prompts)}
     tokens = sum(count_tokens(prompt) for prompt in prompts)
-    model = services.engine.model
     most = Usage(2 * tokens, 2 * ANSWER_TOKENS * pending)
     usd = (price(model, most) if prompts else 0.0) if model else 0.0
     if as_json:

@@ -25,7 +25,10 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
     failures: list[str] = []
     with open_database(place) as database:
         if name == "local":
-            plans = [StagePlan(stage, 0, 0, 0, 0, 0.0) for stage in ("extract", "write")]
+            plans = [
+                StagePlan(stage, 0, 0, 0, 0, 0.0)
+                for stage in ("extract", "write", "classify-edges")
+            ]
         else:
             with open_services(place, database, paths=paths) as (services, _):
                 model = services.engine.name.partition(":")[2].rpartition(":")[0]

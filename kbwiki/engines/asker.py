@@ -17,7 +17,7 @@ from kbwiki.engines.chat import Chat, NoReply, Reply, Stopped, Usage
 from kbwiki.engines.replies import BadReply, TruncatedReply, parse_reply
 from kbwiki.engines.tokens import count_tokens
 
-MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048, "classify": 2048}
+MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048, "classify-edges": 2048}
 CLOSE_S = 1.0
 """How long to wait, when a run ends, for replies that are nearly there; above Patience.grace_s."""
 

@@ -90,7 +90,7 @@ class LlmEngine:
 
     def classify(self, prompt: str, item: str = "") -> str:
         """Return the model's lines on a pack of edges."""
-        return self._asker.ask_lines("classify", prompt, item)
+        return self._asker.ask_lines("classify-edges", prompt, item)
 
     def close(self) -> None:
         """Give back the connections to the provider."""

@@ -14,6 +14,8 @@ from kbwiki.stages.stage import Outcome, Services, Stage
 
 NAME = "classify-edges"
 ASK = "ask-edges"
+ANSWER_TOKENS = 6
+"""Tokens of a line of an answer, for what is not asked yet."""
 _HOW = {
     "if": "Answer with true or false and nothing else.\n\n",
     "rank": "Answer with one number from 0 to 1 and nothing else.\n\n",
@@ -64,6 +66,22 @@ def run(services: Services) -> Outcome:
     memo["n_done"] += counts["n_typed"] + counts["n_rejected"] + counts["n_settled"]
     types = ", ".join(f"{row['n']} {row['type']}" for row in database.dicts("count_edge_types"))
     return Outcome(n_done=memo["n_done"], note=types, failures=_failures(services))
+
+
+def rehearse(services: Services, model: str) -> tuple[list[str], int, int]:
+    """Return the prompts that a run would begin with, the edges in them, and the answers kept.
+
+    To be undone: it leaves the batches in the database.
+    """
+    database = services.database
+    if is_native(services):
+        return [], 0, 0
+    _save_prompt(services)
+    last = database.value("last_batch")
+    params = {"with_model": True, "model_id": model, "retry": True, "max_new": services.limit}
+    [counts] = database.dicts("classify_pending", params)
+    prompts = [row["prompt"] for row in database.dicts("list_waiting_prompts")]
+    return prompts, counts["n_pending"], len(database.dicts("list_batches_done", {"after": last}))
 
 
 def _save_prompt(services: Services) -> None:

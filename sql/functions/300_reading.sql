@@ -15,7 +15,7 @@ language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
     select case
-        when word !~ '^[[:alpha:]]' then word
+        when word !~ '^[[:alpha:]]' or word in ('не', 'нет', 'без', 'вместо', 'никогда', 'ни') then word
         when word ~ '[а-я]' then
             coalesce((ts_lexize('russian_stem', word))[1], word)
             || case when length(word) > 4
@@ -120,17 +120,19 @@ as $$
     ) p
 $$;
 
--- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them.
+-- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them, without relative
+-- clauses between commas that name neither.
 create or replace function kb.frame(
     lang text, body text, first_start int, first_end int, last_start int, last_end int
 ) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
-    select kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
+    select regexp_replace(kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
                || kb.case_of(lang, p.before, kb.folded(substr(body, first_start + 1, first_end - first_start)))
                || ' ' || kb.folded(substr(body, first_end + 1, greatest(0, last_start - first_end))) || ' @2 '
-               || kb.folded(substr(body, last_end + 1, 60)))
+               || kb.folded(substr(body, last_end + 1, 60))),
+        case lang when 'ru' then ' , (в |на |с |для )?котор[^ ]* [^,@]+ ,' else ' , (which|who|whose) [^,@]+ ,' end, '', 'g')
     from (select kb.folded(right(substr(body, 1, first_start), 80)) as before) p
 $$;
 

@@ -126,3 +126,94 @@ def test_a_statement_that_names_many_concepts_is_no_evidence(database: db.Databa
     _insert(database, CASES[0], 0)
     [counts] = database.dicts("link_concepts", {"max_named": 1, "max_kept": 5})
     assert counts["n_edges"] == 0
+
+
+def _typed(database: db.Database, text: str, first: str, last: str) -> tuple[str, str]:
+    """The (type or status, head) of one sentence."""
+    lang = "ru" if any("а" <= c <= "я" for c in text.lower()) else "en"
+    _insert(database, {"text": text, "lang": lang, "first": first, "last": last}, 0)
+    database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+    database.dicts("classify_by_rules", {"with_model": False})
+    row = database.connection.execute(
+        "select coalesce(e.type, e.status), h.title from kb.edge e "
+        "join kb.concept h on h.id = e.head_id"
+    ).fetchone()
+    assert row is not None
+    return row[0], row[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("Внутренний цикл Titans является шагом спуска.", "Titans", "шагом спуска"),
+        ("Внутренний цикл Titans использует импульс.", "Titans", "импульс"),
+        ("Ошибка сети Хопфилда зависит от числа образов.", "сети Хопфилда", "числа образов"),
+        ("The inner loop of Titans is a descent step.", "Titans", "descent step"),
+        ("The loss in Titans depends on the momentum.", "Titans", "momentum"),
+        ("Mamba заменяет скан алгоритмом, который основан на Titans.", "скан", "Titans"),
+        ("RetNet is slow, but Mamba uses a scan.", "RetNet", "scan"),
+    ],
+)
+def test_what_is_said_of_another_subject_is_not_said_of_it(
+    database: db.Database, text: str, first: str, last: str
+) -> None:
+    assert _typed(database, text, first, last)[0] == "related_to"
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last", "wanted"),
+    [
+        ("Mamba does not really use attention.", "Mamba", "attention", "rejected"),
+        ("Mamba isn't based on attention.", "Mamba", "attention", "rejected"),
+        ("Mamba never, in any case, requires attention.", "Mamba", "attention", "rejected"),
+        ("Mamba вовсе не использует внимание.", "Mamba", "внимание", "rejected"),
+        ("Вместо внимания Mamba хранит состояние.", "внимания", "Mamba", "rejected"),
+        ("Mamba not only uses attention.", "Mamba", "attention", "uses"),
+        ("Mamba не только использует внимание.", "Mamba", "внимание", "uses"),
+        ("Mamba, which is not new, uses attention.", "Mamba", "attention", "uses"),
+        ("Mamba is impossible without attention.", "Mamba", "attention", "depends_on"),
+        ("Mamba невозможна без внимания.", "Mamba", "внимания", "depends_on"),
+    ],
+)
+def test_a_denial_blocks_the_cues_near_it(
+    database: db.Database, text: str, first: str, last: str, wanted: str
+) -> None:
+    assert _typed(database, text, first, last)[0] == wanted
+
+
+@pytest.mark.parametrize(
+    ("lang", "text", "wanted"),
+    [
+        ("en", "it uses them", "it use them"),
+        ("en", "it is widely used by them", "it is wide use_p by them"),
+        ("ru", "он применяется в ней", "он применя_p в не"),
+        ("ru", "он не применяет её", "он не применя_n ее_n"),
+    ],
+)
+def test_the_same_verb_reads_by_its_voice(
+    database: db.Database, lang: str, text: str, wanted: str
+) -> None:
+    row = database.connection.execute("select kb.reading(%s, kb.folded(%s))", (lang, text))
+    assert row.fetchone() == (wanted,)
+
+
+def test_a_source_on_one_that_links_to_the_subject_of_another_is_evidence(
+    database: db.Database,
+) -> None:
+    _insert(database, {"text": "A and B.", "lang": "en", "first": "A", "last": "B"}, 0)
+    _insert(database, {"text": "C and D.", "lang": "en", "first": "C", "last": "D"}, 1)
+    run = database.connection.execute
+    run("update kb.concept c set main_source_id = m.source_id from kb.mention m "
+        "where m.concept_id = c.id and c.title in ('A', 'C')")  # fmt: skip
+    run("update kb.mention m set concept_id = (select id from kb.concept where title = 'C'), "
+        "linked = true from kb.concept b where b.id = m.concept_id and b.title = 'B'")  # fmt: skip
+    run("delete from kb.mention m using kb.concept a where a.id = m.concept_id and a.title = 'A'")
+    database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
+    database.dicts("classify_by_rules", {"with_model": False})
+    rows = run(
+        "select h.title, e.type, t.title, v.kind, c.text from kb.edge e "
+        "join kb.concept h on h.id = e.head_id join kb.concept t on t.id = e.tail_id "
+        "join kb.edge_evidence v on v.edge_id = e.id join kb.claim c on c.id = v.claim_id "
+        "where v.kind = 'link'"
+    ).fetchall()
+    assert rows == [("A", "related_to", "C", "link", "A and B.")]

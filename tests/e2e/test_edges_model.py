@@ -14,9 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import ROOT
-from fakes.edges import careful, pairs_of
 from fakes.fake_gemini import Fail, FakeGemini, Request, Say, Step, per_day, per_minute
-from fakes.model import MODEL
+from fakes.model import MODEL, pairs_of, reader
 
 from kbwiki import db
 from kbwiki.cli import main
@@ -60,7 +59,7 @@ def gemini(monkeypatch: pytest.MonkeyPatch, url: str, tmp_path: Path) -> Iterato
     monkeypatch.setitem(defaults, "timeout_s", 2.0)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("KBWIKI_DATABASE_URL", url)
-    with FakeGemini(careful) as fake:
+    with FakeGemini(reader) as fake:
         monkeypatch.setenv("GEMINI_API_KEY", "secret-key-1")
         monkeypatch.setenv("KBWIKI_GEMINI_BASE_URL", fake.url)
         monkeypatch.setenv("KBWIKI_MODEL", MODEL)
@@ -155,7 +154,7 @@ class _Clumsy:
 
     def __call__(self, request: Request) -> Step:
         self.n += 1
-        step = careful(request)
+        step = reader(request)
         assert isinstance(step, Say)
         lines = step.text.splitlines()
         if self.n == 1:
@@ -193,7 +192,7 @@ def test_prose_for_all_leaves_the_edges_pending_with_the_reason(
     table = _table(out)
     assert (code, table["pending"], table["failed"], table["calls"]) == (1, N_PAIRS, 3, 3)
     assert "I am sorry" in run("status")[2]
-    gemini.answer = careful
+    gemini.answer = reader
     assert run("classify-edges", "--batch")[0] == 0
     assert _heads(pairs) == RIGHT
     assert "I am sorry" not in run("status")[2]
@@ -206,7 +205,7 @@ def test_a_provider_that_fails_leaves_them_pending_and_the_next_run_tries_again(
     code, out, _ = run("classify-edges", "--batch", "--json")
     assert (code, _table(out)["pending"]) == (1, N_PAIRS)
     assert _all(pairs, "select count(*) from ai_shim.failed") == [(3,)]
-    gemini.answer = careful
+    gemini.answer = reader
     assert run("classify-edges", "--batch")[0] == 0
     assert _heads(pairs) == RIGHT
     assert _all(pairs, "select count(*) from ai_shim.failed") == [(0,)]
@@ -217,7 +216,7 @@ def test_a_quota_for_the_day_ends_the_run_at_once(pairs: str, gemini: FakeGemini
     code, _, err = run("classify-edges", "--batch")
     assert code == 1
     assert "quota" in err.lower()
-    gemini.answer = careful
+    gemini.answer = reader
     assert run("classify-edges", "--batch")[0] == 0
     assert _heads(pairs) == RIGHT
 
@@ -384,7 +383,7 @@ def _until(is_so: Callable[[], object], process: "subprocess.Popen[str]") -> boo
 
 @pytest.mark.parametrize("point", [1, 3, 4, 6])
 def test_kill_between_and_in_the_passes_loses_nothing(pairs: str, start: Start, point: int) -> None:
-    with FakeGemini(careful, delay_s=0.1) as fake:
+    with FakeGemini(reader, delay_s=0.1) as fake:
         process = start(fake)
         assert _until(lambda: len(fake.asked()) >= point, process)
         process.kill()
@@ -407,7 +406,7 @@ def test_two_at_once_pay_once_and_hold_no_transaction(pairs: str, start: Start) 
         "and backend_type = 'client backend' and pid <> pg_backend_pid() "
         "and xact_start is not null and state <> 'active'"
     )
-    with FakeGemini(careful, delay_s=0.3) as fake:
+    with FakeGemini(reader, delay_s=0.3) as fake:
         both = [start(fake) for _ in range(2)]
         assert _until(lambda: len(fake.asked()) == 2, both[0])
         assert _all(pairs, busy) == [(0,)]

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from conftest import ROOT
 from fakes.fake_gemini import FakeGemini, Say
-from fakes.model import MODEL, data_of, reader
+from fakes.model import MODEL, data_of, is_edges, reader
 
 from kbwiki import db
 from kbwiki.cli import main
@@ -62,7 +62,7 @@ def _build(run: Run) -> tuple[int, str, str]:
         "resolve",
         "write",
         "link",
-        "classify-edges",
+        "classify-edges --batch",
         "export",
     ):
         code, out, err = run(*args.split())
@@ -153,12 +153,13 @@ def test_a_plan_comes_within_a_third_of_what_the_build_then_costs(
     before = _sums(run)
     assert _build(run)[0] == 0
     after = _sums(run)
-    for task, plan in plans.items():
+    for task in ("extract", "write"):
+        plan = plans[task]
         for name in ("calls", "input_tokens", "output_tokens", "usd"):
             real = after[task][name] - before[task][name]
             assert 0.7 <= plan[name] / real <= 1.3, (task, name, plan[name], real)
     code, out, _ = run("plan", "papers", "--json")
-    assert [json.loads(line)["calls"] for line in out.splitlines()] == [0, 0]
+    assert [json.loads(line)["calls"] for line in out.splitlines()] == [0, 0, 0]
 
 
 def _plan(run: Run) -> dict[str, tuple[int, int]]:
@@ -180,7 +181,9 @@ def test_a_plan_counts_pages_that_an_earlier_run_left(
     assert plan["extract"] == (0, 0)
     n_calls = len(gemini.requests)
     assert _build(run)[0] == 0
-    assert plan["write"] == (len(gemini.requests) - n_calls, 0)
+    asked = gemini.requests[n_calls:]
+    assert plan["write"] == (sum(not is_edges(r) for r in asked), 0)
+    assert 0 < sum(map(is_edges, asked)) <= plan["classify-edges"][0]
     assert plan["write"][0] > 3
 
 
@@ -192,7 +195,8 @@ def test_a_plan_knows_the_replies_kept(run: Run, gemini: FakeGemini, url: str) -
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("drop schema kb cascade")
     assert run("cache", "import", "replies.jsonl")[0] == 0
-    assert _plan(run) == {"extract": (0, calls["extract ok"]), "write": (0, calls["write ok"])}
+    tasks = ("extract", "write", "classify-edges")
+    assert _plan(run) == {task: (0, calls[f"{task} ok"]) for task in tasks}
     assert len(gemini.requests) == n_calls
 
 

@@ -10,6 +10,7 @@ from kbwiki.engines.read import read_source
 from kbwiki.text.markdown import read_markdown
 
 MODEL = "gemini-2.5-flash-lite"
+_PAIR = re.compile(r"^(\d+)\. A = (.+) \(\w+\); B = (.+) \(\w+\)$", re.MULTILINE)
 _FENCED = re.compile(r"=== data (\w+) ===\n(.*)\n=== end \1 ===", re.DOTALL)
 
 
@@ -30,13 +31,29 @@ def is_compared(request: Request) -> bool:
     return "You decide whether two names" in request.prompt
 
 
+def is_edges(request: Request) -> bool:
+    """Whether a request is for typing edges."""
+    return "You say how two things of a concept graph are linked" in request.prompt
+
+
+def pairs_of(request: Request) -> list[tuple[str, str, str]]:
+    """The (number, A, B) of each pair that a prompt asks about."""
+    return _PAIR.findall(data_of(request.prompt))
+
+
 def reader(request: Request) -> Step:
-    """Answer as a careful model would: with what the grammar finds in the part it was given."""
+    """Answer as a careful model would: with what the grammar finds in the part it was given.
+
+    Of two things the first by letters uses the other, whatever the order in which they are put.
+    """
     text = data_of(request.prompt)
     if is_compared(request):
         numbers = [int(n) for n in re.findall(r"^\[(\d+)\]", text, re.MULTILINE)]
         verdicts = [{"number": n, "same": False} for n in numbers]
         return Say(json.dumps({"verdicts": verdicts}), model=MODEL)
+    if is_edges(request):
+        lines = [f"{n}:U{1 if a < b else 2}" for n, a, b in pairs_of(request)]
+        return Say("\n".join(lines), model=MODEL)
     reply = extracted(text.partition("\n\n")[2]) if is_read(request) else written(text)
     return Say(json.dumps(reply, ensure_ascii=False), model=MODEL)
 
