@@ -186,7 +186,7 @@ def test_a_denial_blocks_the_cues_near_it(
     [
         ("en", "it uses them", "it use them"),
         ("en", "it is widely used by them", "it is wide use_p by them"),
-        ("ru", "он применяется в ней", "он применя_p в не"),
+        ("ru", "он применяется в ней", "он применя_p в ней"),
         ("ru", "он не применяет её", "он не применя_n ее_n"),
     ],
 )
