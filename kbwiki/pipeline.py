@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from kbwiki.db import Database, sqlstate
 from kbwiki.errors import BudgetError, DatabaseError, InputError, KbwikiError, ModelError
 from kbwiki.stages import (
+    answer,
     classify_edges,
     embed,
     export,
@@ -39,6 +40,7 @@ STAGES: tuple[Stage, ...] = (
     link.STAGE,
     classify_edges.STAGE,
     embed.STAGE,
+    answer.STAGE,
     export.STAGE,
 )
 """Every stage, in the order of `build`."""

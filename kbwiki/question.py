@@ -74,6 +74,14 @@ def find_named(database: Database, question: str) -> list[Named]:
     return list(out.values())
 
 
+def is_language(question: str) -> bool:
+    """Tell whether half of a question's words or more stand in a dictionary."""
+    from kbwiki.text.words import is_rare, stream
+
+    words = [word for word in stream(question).lemmas if word.isalpha()]
+    return 2 * sum(not is_rare(word) for word in words) >= len(words) > 0
+
+
 def is_about(question: str, named: list[Named]) -> bool:
     """Tell whether a question is about the concepts that it names: their words are half of it.
 

@@ -8,5 +8,6 @@ STAGES: dict[str, str] = {
     "link": "Link concepts that one statement names.",
     "classify-edges": "Give each edge one of the directed types.",
     "embed": "Make a vector for each chunk, concept and article.",
+    "answer": "Answer filed questions anew whose sources changed.",
     "export": "Write the wiki as Markdown files.",
 }

@@ -167,7 +167,7 @@ def _add_stage(name: str, text: str) -> None:
         run_stages([name], db=db, jobs=jobs, as_json=as_json, max_usd=max_cost)
 
 
-for _name in ("extract", "resolve", "write", "link", "export"):
+for _name in ("extract", "resolve", "write", "link", "answer", "export"):
     _add_stage(_name, STAGES[_name])
 
 
@@ -231,11 +231,14 @@ def query(
     hits_only: Annotated[
         bool, typer.Option("--hits-only", help="Show passages, no answer.")
     ] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="File the answer as a page of the wiki.")
+    ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
     """Answer a question from the passages that fit it: by words, by meaning and over the graph."""
-    from kbwiki.cli.ask import ask
+    from kbwiki.cli.ask import Show, ask
     from kbwiki.question import clean_question
     from kbwiki.search import Query
 
@@ -248,7 +251,7 @@ def query(
         source=source,
         since=since.date() if since else None,
     )
-    ask(wanted, hits_only=hits_only, explain=explain, db=db, as_json=as_json)
+    ask(wanted, Show(hits_only, explain, save, as_json), db)
 
 
 @app.command()

@@ -1,37 +1,58 @@
 """``kbwiki query``: passages that fit a question, and an answer made of them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import typer
 from rich.markup import escape
 
+from kbwiki.answers import answer_found, save_answer
 from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.run import open_services
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.errors import ConfigError, KbwikiError
-from kbwiki.records import Answer, Chain, Hit, Passage
+from kbwiki.pipeline import Report, stage_named
+from kbwiki.pipeline import run_stages as run_pipeline
+from kbwiki.records import Answer, Chain, Hit
 from kbwiki.search import Found, Query, search, usable_embedder
 
 
-def ask(query: Query, hits_only: bool, explain: bool, db: str | None, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class Show:
+    """What a person wants to see of a query, and whether its answer is to be filed."""
+
+    hits_only: bool = False
+    explain: bool = False
+    save: bool = False
+    as_json: bool = False
+
+
+def ask(query: Query, show: Show, db: str | None) -> None:
     """Print an answer and the passages; exit with 4 where nothing was found."""
     place = find_place(db)
     with open_database(place) as database:
-        found = search(database, query, embedder_for(place, database, query.mode))
-        answer = None
-        if found.hits and not hits_only:
+        embedder = embedder_for(place, database, query.mode)
+        found = search(database, query, embedder)
+        if not found.is_supported:
+            found = replace(found, hits=[], between=[], shared=[])
+        answer, slug = None, ""
+        if found.hits and not show.hits_only:
             try:
-                answer = _answer(place, database, query.question, found.hits)
+                answer, slug = _answer(place, database, query, found, embedder, show.save)
             except KbwikiError as error:
                 notice(f"no answer, passages only: {error}")
-    if as_json:
-        _print_lines(found, answer)
+    if show.as_json:
+        _print_lines(found, answer, slug)
     else:
-        _print_found(found, answer, explain)
+        _print_found(found, answer, show.explain)
+        if slug:
+            out.print(f"filed as {escape(slug)}")
     if not found.hits:
         raise typer.Exit(4)
+    if show.save and not slug:
+        raise typer.Exit(1)
 
 
 def embedder_for(place: Place, database: Database, mode: str) -> Embedder | None:
@@ -51,10 +72,40 @@ def embedder_for(place: Place, database: Database, mode: str) -> Embedder | None
     return embedder
 
 
-def _answer(place: Place, database: Database, question: str, hits: Sequence[Hit]) -> Answer:
-    passages = [Passage(hit.slug, hit.title, hit.text, hit.page) for hit in hits]
+def _answer(
+    place: Place,
+    database: Database,
+    query: Query,
+    found: Found,
+    embedder: Embedder | None,
+    save: bool,
+) -> tuple[Answer, str]:
+    """Return an answer and, if it was filed, the slug of its page, which is exported at once."""
     with open_services(place, database) as (services, _):
-        return services.engine.answer(question, passages)
+        answer = answer_found(services.engine, embedder, query.question, found)
+        if not save or not answer.statements:
+            if save:
+                notice("nothing was filed: no passage answers the question")
+            return answer, ""
+        with database.transaction():
+            slug = save_answer(database, query, found, answer)
+        run_pipeline([stage_named("embed"), stage_named("export")], services, Unseen())
+        return answer, slug
+
+
+class Unseen:
+    """Progress of what is done on the side: only failures are told."""
+
+    def begin(self, stage: str, total: int | None) -> None:
+        """Show nothing."""
+
+    def advance(self, item: str, failed: bool) -> None:
+        """Show nothing."""
+
+    def end(self, report: Report) -> None:
+        """Tell what failed."""
+        for item, reason in report.failures:
+            notice(f"{report.stage}: {item}: {reason}")
 
 
 def _print_found(found: Found, answer: Answer | None, explain: bool) -> None:
@@ -93,7 +144,7 @@ def _print_hit(number: int, hit: Hit, explain: bool) -> None:
         out.print(f"   [dim]{escape(hit.why)}[/dim]")
 
 
-def _print_lines(found: Found, answer: Answer | None) -> None:
+def _print_lines(found: Found, answer: Answer | None, slug: str) -> None:
     """Print one object a line: the hits, then the answer, then what lies between two concepts."""
     names = ("kind", "slug", "title", "score", "parts", "why", "lang", "page", "snippet")
     for number, hit in enumerate(found.hits, 1):
@@ -101,7 +152,9 @@ def _print_lines(found: Found, answer: Answer | None) -> None:
         print_json({"rank": number, **{n: getattr(hit, n) for n in names}, "chain": chain})
     if answer:
         statements = [{"text": text, "cites": cites} for text, cites in answer.statements]
-        print_json({"answer": statements, "missing": answer.missing, "engine": answer.engine})
+        filed = {"filed": slug} if slug else {}
+        about = {"missing": answer.missing, "engine": answer.engine}
+        print_json({"answer": statements, **about, **filed})
     if found.named:
         named = [{"slug": f"concepts/{n.slug}", "title": n.title} for n in found.named]
         between, shared = (list(map(_chain_json, c)) for c in (found.between, found.shared))

@@ -18,6 +18,7 @@ from typing import Any
 from kbwiki.db import Database
 from kbwiki.errors import ConfigError
 from kbwiki.stages import adopt
+from kbwiki.stages.answer_pages import answer_pages
 from kbwiki.stages.render import Edge, Page, Wiki
 from kbwiki.stages.stage import Outcome, Services, Stage
 
@@ -112,6 +113,7 @@ def load_wiki(database: Database) -> Wiki:
     pages += [_source_page(row) for row in database.dicts("list_source_pages")]
     edits = adopt.load_edits(database)
     pages = [adopt.lay_over(page, citations, edits) for page in pages]
+    pages += answer_pages(database, citations)
     redirects = [row["title"] for row in database.dicts("list_redirects")]
     return Wiki(pages, edges, citations, redirects)
 

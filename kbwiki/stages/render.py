@@ -278,6 +278,7 @@ class Wiki:
         for page in concepts:
             first = page.key[:1].upper()
             by_letter[first if first.isalpha() else "#"].append(page)
+        answers = [p for p in self.pages if p.folder == "answers"]
         engines = sorted({p.engine for p in self.pages})
         text = _template("index.md.j2").render(
             n_concepts=len(concepts),
@@ -293,6 +294,7 @@ class Wiki:
                 (letter, [(self._link(p.folder, p.key), _short(p.summary)) for p in pages])
                 for letter, pages in sorted(by_letter.items())
             ],
+            answers=[self._link(p.folder, p.key) for p in answers],
             sources=[(self._link(p.folder, p.key), str(p.front.get("uri", ""))) for p in sources],
         )
         return text.rstrip("\n") + "\n"

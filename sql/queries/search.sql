@@ -38,11 +38,11 @@ order by s.pool, s.score desc, s.entry_id;
 
 -- name: describe_entries
 with wanted as (
-    select e.id, e.kind, e.record_id, e.pool, e.concept_id, e.source_id
+    select e.id, e.kind, e.record_id, e.pool, e.concept_id, e.source_id, e.text_sha
     from kb.entry e where e.id = any (%(entries)s::bigint[])
 ),
 shown as (
-    select w.id, 'sources/' || p.slug as slug, p.title, k.text, k.page, k.text_sha
+    select w.id, 'sources/' || p.slug as slug, p.title, k.text, k.page
     from wanted w join kb.chunk k on k.id = w.record_id
     join kb.source s on s.id = k.source_id
     join lateral (
@@ -52,22 +52,22 @@ shown as (
     where w.kind = 'chunk'
     union all
     select w.id, 'concepts/' || c.slug, c.title, case when c.definition = '' then c.search_text else c.definition end,
-           null, c.text_sha
+           null
     from wanted w join kb.concept c on c.id = w.record_id
     where w.kind = 'concept'
     union all
     select w.id, case when c.id is null then 'sources/' || p.slug else 'concepts/' || c.slug end, a.title,
-           kb.body_words(a.body), null, kb.sha(a.body)
+           kb.body_words(a.body), null
     from wanted w join kb.article a on a.id = w.record_id
     left join kb.concept c on c.id = a.concept_id
     left join kb.source_page p on p.source_id = a.source_id
     where w.kind = 'article'
     union all
-    select w.id, 'answers/' || a.slug, a.question, a.search_text, null, a.text_sha
+    select w.id, 'answers/' || a.slug, a.question, a.search_text, null
     from wanted w join kb.answer a on a.id = w.record_id
     where w.kind = 'answer'
 )
-select w.id, w.kind, w.pool as lang, s.slug, s.title, s.text, s.page, s.text_sha, w.concept_id, w.source_id,
+select w.id, w.kind, w.pool as lang, s.slug, s.title, s.text, s.page, w.text_sha, w.concept_id, w.source_id,
        ts_headline(kb.text_config(w.pool), s.text, q.query,
                    'StartSel=**, StopSel=**, MaxWords=40, MinWords=20, MaxFragments=2, FragmentDelimiter=" … "') as snippet
 from wanted w
