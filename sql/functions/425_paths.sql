@@ -1,9 +1,9 @@
--- What lies between two concepts: typed paths of at most four edges, two from each end.
+-- What lies between two concepts: typed paths of at most four edges, two from each end. The small functions set
+-- no search_path, so that they become part of the queries that call them.
 
 -- How much an edge says: its confidence, less where it only contrasts.
 create or replace function kb.edge_strength(type text, confidence real) returns real
 language sql immutable parallel safe
-set search_path = pg_catalog
 as $$
     select (confidence * case type when 'compares_with' then 0.5 when 'related_to' then 0.1 else 1 end)::real
 $$;
@@ -12,7 +12,6 @@ $$;
 create or replace function kb.strong_edges(of_id bigint, max_edges int)
 returns table (edge_id bigint, other_id bigint, strength real)
 language sql stable
-set search_path = pg_catalog
 as $$
     select e.id, case when e.head_id = of_id then e.tail_id else e.head_id end, kb.edge_strength(e.type, e.confidence)
     from kb.edge e
@@ -65,7 +64,6 @@ $$;
 -- sources speak of it, more where it has a source of its own. In (0, 1].
 create or replace function kb.specificity(c kb.concept) returns real
 language sql immutable parallel safe
-set search_path = pg_catalog
 as $$
     select (case when c.main_source_id is null then 0.5 else 1 end / (1 + ln(greatest(c.n_sources, 1))))::real
 $$;

@@ -1,14 +1,18 @@
--- Search: words and vectors in one gated sum, and a walk of one hop over the graph.
+-- Search: words and vectors in one gated sum, and a walk of one hop over the graph. In plpgsql, which keeps
+-- the plans of these long queries.
 
 -- Words weigh twice as much as they cover of the question; vectors decide where words say little. Without
 -- question_vector words alone decide. deviations: how far the cosine stands out of its pool.
 create or replace function kb.search_text(
     question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], max_hits int
 ) returns table (pool text, entry_id bigint, score real, words real, vectors real, deviations real)
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog, public
 set jit = off
 as $$
+#variable_conflict use_column
+begin
+    return query
     with word as materialized (
         select w.pool, w.entry_id, w.score from kb.search_words(question, pools, kinds, sources, max_hits) w
     ),
@@ -37,7 +41,8 @@ as $$
            coalesce(w.score, 0)::real, coalesce(n.score, f.score, 0)::real, coalesce(n.deviations, 0)::real
     from word w
     full join near n on n.entry_id = w.entry_id
-    left join far f on f.entry_id = w.entry_id
+    left join far f on f.entry_id = w.entry_id;
+end
 $$;
 
 -- One hop over the graph from seeds. Passages pass their weight to the concepts that they mention, each by how
@@ -48,10 +53,13 @@ $$;
 create or replace function kb.walk(
     question text, pools text[], seeds bigint[], weights real[], named bigint[], kinds text[], sources bigint[]
 ) returns table (entry_id bigint, share real, seed_id bigint, concept_id bigint, edge_id bigint)
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog
 set jit = off
 as $$
+#variable_conflict use_column
+begin
+    return query
     with seed as materialized (
         select u.entry_id, u.weight, e.kind, e.record_id, e.concept_id
         from unnest(seeds, weights) as u (entry_id, weight)
@@ -154,7 +162,8 @@ as $$
            (array_agg(a.concept_id order by a.share desc, a.seed_id))[1],
            (array_agg(a.edge_id order by a.share desc, a.seed_id))[1]
     from arrived a
-    group by a.entry_id
+    group by a.entry_id;
+end
 $$;
 
 -- The ranked list of each pool. mode: text, vector, graph or hybrid. named: concepts that the question names.
@@ -164,10 +173,13 @@ create or replace function kb.search_entries(
     named bigint[], max_hits int
 ) returns table (pool text, entry_id bigint, score real, words real, vectors real, graph real, deviations real,
                  seed_id bigint, concept_id bigint, edge_id bigint)
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog
 set jit = off
 as $$
+#variable_conflict use_column
+begin
+    return query
     with hit as materialized (
         select t.pool, t.entry_id, case mode when 'text' then t.words when 'vector' then greatest(t.vectors, 0) else t.score end as score,
                t.words, t.vectors, t.deviations
@@ -229,5 +241,6 @@ as $$
     select f.pool, f.id, f.score::real, f.words::real, f.vectors::real, f.walked::real, f.deviations::real,
            f.seed_id, f.concept_id, f.edge_id
     from final f
-    where f.rank <= max_hits
+    where f.rank <= max_hits;
+end
 $$;
