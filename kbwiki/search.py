@@ -5,7 +5,7 @@ languages and tells of each hit why it is there.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from kbwiki.embedders import Embedder
 from kbwiki.errors import InputError
 from kbwiki.question import Named, find_named, is_about, is_language, lang_of_question
 from kbwiki.records import Chain, Hit, Lang, Step
-from kbwiki.text.normal import clean_line
+from kbwiki.text.normal import canonical_key, clean_line
 
 Mode = Literal["text", "vector", "graph", "hybrid"]
 MODES: tuple[Mode, ...] = ("text", "vector", "graph", "hybrid")
@@ -96,7 +96,7 @@ def search(database: Database, query: Query, embedder: Embedder | None) -> Found
     if len(named) > 1 and is_about(query.question, named):
         ranked = _for_several(ranked, named, shared)
     chosen = _distinct(ranked, query.k)
-    hits = _hits(database, query.question, chosen, named)
+    hits = [_on_path(hit, between) for hit in _hits(database, query.question, chosen, named)]
     is_supported = (
         _is_supported(query.question, rows, named, lang in pools)
         if embedder is not None and query.mode in {"graph", "hybrid"}
@@ -232,6 +232,16 @@ def _hits(
         for row in rows
         if (entry := entries.get(row["entry_id"]))
     ]
+
+
+def _on_path(hit: Hit, between: Sequence[Chain]) -> Hit:
+    """Return a hit, the typed path that leads to its concept in place of the walk's chain."""
+    key = canonical_key(hit.title)
+    for path in between:
+        for at, step in enumerate(path.steps, 1):
+            if hit.kind != "answer" and key == canonical_key(step.title):
+                return replace(hit, chain=replace(path, steps=path.steps[:at]))
+    return hit
 
 
 class _Graph:

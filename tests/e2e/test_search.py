@@ -1,0 +1,258 @@
+"""Search and answers on the demo corpus, in both languages, through the command line."""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from conftest import ROOT, Store
+
+from kbwiki import db, embedded
+from kbwiki.cli import main
+from kbwiki.embedders import make_embedder
+from kbwiki.pipeline import STAGES
+
+Run = Callable[..., tuple[int, str, str]]
+MODES = ("text", "vector", "graph", "hybrid")
+
+
+@pytest.fixture(scope="module")
+def demo_url(
+    cluster: embedded.Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a store with the demo corpus in it, vectors and all."""
+    root = tmp_path_factory.mktemp("search")
+    shutil.copytree(ROOT / "corpus", root / "corpus")
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database search_demo template {template}".encode())
+        database = db.connect(cluster.url("search_demo"))
+        store = Store(database, root)
+        embedder = make_embedder("e5-small", root / "cache")
+        store.make_embedder = lambda: embedder
+        reports = store.build(root / "corpus", names=tuple(s.name for s in STAGES))
+        assert not any(report.n_failed for report in reports.values())
+        database.close()
+        yield cluster.url("search_demo")
+        admin.execute("drop database search_demo with (force)")
+
+
+@pytest.fixture
+def run(
+    demo_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Run:
+    """Run a command on the demo store in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KBWIKI_DATABASE_URL", demo_url)
+
+    def command(*args: str) -> tuple[int, str, str]:
+        code = main(list(args))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return command
+
+
+def _lines(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _hits(run: Run, *args: str) -> list[dict[str, object]]:
+    code, out, err = run("query", *args, "--json", "--hits-only")
+    assert (code, err) == (0, "")
+    return [line for line in _lines(out) if "rank" in line]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("question", "slugs"),
+    [
+        ("what is an associative scan", {"sources/associative-scan", "concepts/associative-scan"}),
+        (
+            "что такое катастрофическое забывание",
+            {"sources/катастрофическое-забывание", "concepts/катастрофическое-забывание"},
+        ),
+    ],
+)
+def test_each_mode_finds_what_a_term_is(
+    run: Run, mode: str, question: str, slugs: set[str]
+) -> None:
+    hits = _hits(run, question, "--mode", mode, "-k", "5")
+    assert slugs & {hit["slug"] for hit in hits[:2]}
+    assert all(0 < float(str(hit["score"])) <= 1 for hit in hits)
+
+
+@pytest.mark.parametrize(
+    ("question", "slug"),
+    [
+        ("How many patterns can a Hopfield network store?", "sources/сети-хопфилда"),
+        ("Как генерация с поиском подбирает отрывки?", "sources/retrieval-augmented-generation"),
+    ],
+)
+def test_a_question_finds_sources_in_the_other_language(run: Run, question: str, slug: str) -> None:
+    assert slug in {hit["slug"] for hit in _hits(run, question, "-k", "6")}
+
+
+def test_explain_names_the_parts_of_the_score_and_the_chain_with_its_edge_types(run: Run) -> None:
+    question = "how does a linear RNN lead over the associative scan to the M3 optimizer"
+    code, out, _ = run("query", question, "--explain", "--hits-only")
+    assert code == 0
+    chain = (
+        "Linear RNN -[uses]-> Associative scan -[used_in]-> Нейронная долговременная память "
+        "-[basis_of]-> M3 optimizer"
+    )
+    assert f"- {chain}" in out.split("1. ")[0]
+    of_optimizer = out[out.index("M3 optimizer  ") :].splitlines()[2]
+    assert "words 0." in of_optimizer
+    assert of_optimizer.endswith(f"by {chain}")
+
+
+def test_the_chain_is_the_same_in_json_and_from_a_russian_question(run: Run) -> None:
+    question = "как линейная RNN через ассоциативное сканирование ведёт к оптимизатору M3"
+    code, out, _ = run("query", question, "--json", "--hits-only")
+    assert code == 0
+    about = _lines(out)[-1]
+    named = [one["title"] for one in about["named"]]  # type: ignore[attr-defined]
+    assert named == ["Linear RNN", "Associative scan", "M3 optimizer"]
+    first = about["between"][0]  # type: ignore[index]
+    assert [step.get("label") for step in first] == [None, "uses", "used_in", "basis_of"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["what do MesaNet and Titans have in common", "что общего у MesaNet и Titans"],
+)
+def test_a_question_about_two_concepts_returns_what_lies_between(run: Run, question: str) -> None:
+    code, out, _ = run("query", question, "--json", "--hits-only", "-k", "5")
+    *hits, about = _lines(out)
+    middles = {chain[1]["title"] for chain in about["shared"]}  # type: ignore[attr-defined]
+    assert {"Linear RNN", "Test-time training"} <= middles
+    assert {"concepts/linear-rnn", "concepts/test-time-training"} & {h["slug"] for h in hits}
+    assert code == 0
+
+
+def test_hits_can_be_limited(run: Run) -> None:
+    question = "associative scan"
+    assert {hit["lang"] for hit in _hits(run, question, "--lang", "ru")} == {"ru"}
+    kinds = {hit["kind"] for hit in _hits(run, question, "--type", "concept", "--type", "article")}
+    assert kinds <= {"concept", "article"}
+    of_source = _hits(run, question, "--source", "linear-rnn.md", "--type", "source")
+    assert {hit["slug"] for hit in of_source} == {"sources/linear-rnn"}
+    recent = _hits(run, question, "--since", "2026-03-01", "--type", "source")
+    assert {hit["slug"] for hit in recent} == {"sources/associative-scan"}
+
+
+def test_an_unknown_source_is_told(run: Run) -> None:
+    code, out, err = run("query", "scan", "--source", "no-such-file")
+    assert (code, out) == (1, "")
+    assert "query: no source fits 'no-such-file'." in err
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "zzyzx blorp quux frobnicate",
+        "абырвалг глокая куздра",
+        "how tall is the Eiffel tower",
+        "купить билет на поезд до Казани",
+    ],
+)
+def test_no_passage_no_answer(run: Run, question: str) -> None:
+    """Something is always nearest by its vector; that is no answer."""
+    code, out, _ = run("query", question)
+    assert (code, out) == (4, "Nothing was found.\n")
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("How does elastic weight consolidation protect old knowledge?", "elastic weight"),
+        ("Как генерация с поиском подбирает отрывки?", "passages"),
+    ],
+)
+def test_a_question_in_the_other_language_is_answered_with_citations(
+    run: Run, question: str, words: str
+) -> None:
+    code, out, _ = run("query", question, "--json")
+    [answer] = [line for line in _lines(out) if "answer" in line]
+    hits = [line for line in _lines(out) if "rank" in line]
+    assert code == 0
+    assert answer["answer"]
+    for statement in answer["answer"]:  # type: ignore[attr-defined]
+        assert all(1 <= n <= len(hits) for n in statement["cites"])
+    assert any(words in str(hit["snippet"]) for hit in hits)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "a & | ! (b <-> c):*", '"associative scan', "'; drop schema kb cascade; --", "🙂 scan 🚀",
+        "a\x00ssociative scan", "сканирование & | ! \\", "%s %(x)s {} $1", "слово " * 10_000,
+        "the of and", "и в на что", "-k", "<->", "w" * 60_000,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("mode", MODES)
+def test_an_odd_question_is_answered_or_refused_clearly(run: Run, question: str, mode: str) -> None:
+    code, out, err = run("query", "--mode", mode, "--json", "--", question)
+    assert code in {0, 1, 4}
+    assert "Traceback" not in out + err
+    if code == 1:
+        assert err.startswith("error: query:")
+    assert run("status", "--json")[0] == 0
+
+
+def test_eval_measures_all_modes_side_by_side(run: Run, tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "question": "what are fast weights", "expect": [["fast-weights.md", "Fast weights"]]},
+        {"id": "b", "question": "что такое сюрприз", "expect": ["ru/сюрприз.md", "concepts/titans"]},
+    ]  # fmt: skip
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    (tmp_path / "q.jsonl").write_text(lines, "utf-8")
+    args = ("eval", "search", "q.jsonl", "--by-lang", "--k", "1,5", "--out", "ranked.jsonl")
+    code, out, _ = run(*args, "--json")
+    tables = {(line["questions"], line["mode"]): line for line in _lines(out)}
+    assert code == 0
+    assert {mode for _, mode in tables} == set(MODES)
+    assert {name for name, _ in tables} == {"all", "in en", "in ru"}
+    hybrid = tables["in en", "hybrid"]
+    assert (hybrid["recall@1"], hybrid["all@5"], hybrid["nDCG@10"], hybrid["MRR"]) == (1, 1, 1, 1)
+    assert tables["in ru", "hybrid"]["recall@1"] == 0.5
+    assert len(tables["all", "text"]["hybrid gains at 5"]) == 3  # type: ignore[arg-type]
+    ranked = _lines((tmp_path / "ranked.jsonl").read_text("utf-8"))
+    assert len(ranked) == 8
+    code, out, _ = run(*args)
+    assert code == 0
+    assert "all: 2 questions" in out
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 1: it is no question"),
+        ('{"question": "x", "expect": []}', "line 1: it expects nothing"),
+        ('{"question": "x", "expect": ["nowhere.md"]}', "the store has no page for 'nowhere.md'"),
+        ("", "it holds no question"),
+    ],
+)
+def test_a_bad_questions_file_is_told(run: Run, tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "q.jsonl").write_text(line + "\n", "utf-8")
+    code, _, err = run("eval", "search", "q.jsonl")
+    assert code == 1
+    assert said in err
+
+
+def test_the_questions_of_the_demo_name_pages_that_exist(demo_url: str) -> None:
+    from kbwiki.evaluate.search import read_questions
+
+    database = db.connect(demo_url)
+    questions = read_questions(ROOT / "corpus" / "questions.jsonl", database)
+    database.close()
+    assert len(questions) >= 60
+    assert {q.kind for q in questions} == {
+        "definition", "exact", "abstract", "chain", "crosslingual",
+    }  # fmt: skip
+    assert {q.lang for q in questions} == {"en", "ru"}
