@@ -26,6 +26,9 @@ MIN_SUPPORT = 4.5
 stands out, plus one for a named concept with a source of its own. On the sets of `make bench` 98 %
 of the questions reach it on their own store, about 5 % on the demo store, and noise never does.
 """
+_SURE_WORDS = 0.25
+_MIN_CROWD = 100
+"""Entries below which nothing can stand out."""
 _MIN_FOREIGN = 2.7
 """Deviations alone, where the store holds nothing in the question's language."""
 _PER_PAGE = 2
@@ -72,8 +75,8 @@ def search(database: Database, query: Query, embedder: Embedder | None) -> Found
     Raises InputError for a source that the store does not hold.
     """
     lang = lang_of_question(query.question)
-    pools = [row["pool"] for row in database.dicts("list_pools")]
-    pools = [p for p in pools if query.lang in {"", p}]
+    sizes = {row["pool"]: int(row["n"]) for row in database.dicts("list_pools")}
+    pools = [pool for pool in sizes if query.lang in {"", pool}]
     sources = _sources(database, query)
     uses_graph = query.mode in {"graph", "hybrid"}
     named = find_named(database, query.question) if uses_graph else []
@@ -94,11 +97,12 @@ def search(database: Database, query: Query, embedder: Embedder | None) -> Found
     between, shared = _between(database, named)
     ranked = _interleaved(rows, lang)
     if len(named) > 1 and is_about(query.question, named):
-        ranked = _for_several(ranked, named, shared)
+        common = [] if query.types or query.source or query.since else shared[:MAX_BETWEEN]
+        ranked = _for_several(ranked, named, _shared_rows(database, common))
     chosen = _distinct(ranked, query.k)
     hits = [_on_path(hit, between) for hit in _hits(database, query.question, chosen, named)]
     is_supported = (
-        _is_supported(query.question, rows, named, lang in pools)
+        _is_supported(query.question, rows, named, sizes.get(lang, 0))
         if embedder is not None and query.mode in {"graph", "hybrid"}
         else bool(rows)
     )
@@ -116,7 +120,7 @@ def usable_embedder(database: Database, embedder: Embedder) -> str:
 
 
 def _is_supported(
-    question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], is_spoken: bool
+    question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], n_same_lang: int
 ) -> bool:
     """Tell whether words and vectors together speak for the hits of a question.
 
@@ -126,9 +130,11 @@ def _is_supported(
     words = max((row["words"] for row in rows), default=0.0)
     deviations = max((row["deviations"] for row in rows), default=0.0)
     is_named = any(concept.source_id for concept in named)
-    if 10 * words + deviations + is_named >= MIN_SUPPORT:
+    if words >= _SURE_WORDS or 10 * words + deviations + is_named >= MIN_SUPPORT:
         return True
-    return not is_spoken and deviations >= _MIN_FOREIGN and is_language(question)
+    if 0 < n_same_lang < _MIN_CROWD:
+        return bool(rows) and is_language(question)
+    return not n_same_lang and deviations >= _MIN_FOREIGN and is_language(question)
 
 
 def _vector(embedder: Embedder | None, query: Query) -> str | None:
@@ -164,8 +170,20 @@ def _interleaved(rows: Sequence[dict[str, Any]], lang: str) -> list[dict[str, An
     return [row for *_, row in sorted(out, key=lambda item: item[:3])]
 
 
+def _shared_rows(database: Database, shared: Sequence[Chain]) -> list[dict[str, Any]]:
+    """Return the pages of what two concepts share as rows of a search, in order."""
+    strengths = {chain.steps[0].slug: chain.strength for chain in shared}
+    slugs = [slug.removeprefix("concepts/") for slug in strengths]
+    rows = {r["concept_slug"]: r for r in database.dicts("find_concept_entries", {"slugs": slugs})}
+    return [
+        {**rows[slug], "score": strength, "graph": strength}
+        for slug, strength in strengths.items()
+        if slug in rows
+    ]
+
+
 def _for_several(
-    rows: list[dict[str, Any]], named: Sequence[Named], shared: Sequence[Chain]
+    rows: list[dict[str, Any]], named: Sequence[Named], common: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return the rows as a question about several concepts wants them.
 
@@ -176,12 +194,8 @@ def _for_several(
         homes = {f"concept/{concept.id}", f"source/{concept.source_id}"}
         head = next((row for row in rows if row["page"] in homes and row not in heads), None)
         heads += [head] if head else []
-    order = {chain.steps[0].slug: at for at, chain in enumerate(shared)}
-    common = sorted(
-        (r for r in rows if r["kind"] == "concept" and r["concept_slug"] in order),
-        key=lambda row: order[row["concept_slug"]],
-    )
-    rest = [row for row in rows if row not in common and row not in heads]
+    pages = {row["page"] for row in common}
+    rest = [row for row in rows if row["page"] not in pages and row not in heads]
     out = heads
     while rest or common:
         out += common[:1] + rest[:2]

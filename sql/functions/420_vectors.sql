@@ -15,26 +15,29 @@ language plpgsql volatile
 set search_path = pg_catalog, public
 as $$
 declare
-    large record;
+    missing text;
+    dim int;
+    is_half boolean;
     n_made int := 0;
 begin
-    for large in
-        select v.pool, count(*) as n, max(vector_dims(v.v)) as dim, max(vector_dims(v.h)) as half_dim
-        from kb.vector v where v.model = model_name
+    select coalesce(vector_dims(v.v), vector_dims(v.h)), v.v is null into dim, is_half
+    from kb.vector v where v.model = model_name limit 1;
+    -- an array, since a table that is being read cannot be indexed
+    foreach missing in array array(
+        select v.pool from kb.vector v where v.model = model_name
         group by v.pool
         having count(*) > min_vectors / 10
            and (select count(*) from kb.vector o where o.model = model_name) > min_vectors
+           and to_regclass('kb.' || kb.vector_index(model_name, v.pool)) is null
+        order by v.pool)
     loop
-        if to_regclass('kb.' || kb.vector_index(model_name, large.pool)) is null then
-            execute format(
-                'create index %I on kb.vector using hnsw ((%s) %s) where model = %L and pool = %L',
-                kb.vector_index(model_name, large.pool),
-                case when large.dim is not null then format('v::vector(%s)', large.dim)
-                     else format('h::halfvec(%s)', large.half_dim) end,
-                case when large.dim is not null then 'vector_cosine_ops' else 'halfvec_cosine_ops' end,
-                model_name, large.pool);
-            n_made := n_made + 1;
-        end if;
+        execute format(
+            'create index %I on kb.vector using hnsw ((%s) %s) where model = %L and pool = %L',
+            kb.vector_index(model_name, missing),
+            case when is_half then format('h::halfvec(%s)', dim) else format('v::vector(%s)', dim) end,
+            case when is_half then 'halfvec_cosine_ops' else 'vector_cosine_ops' end,
+            model_name, missing);
+        n_made := n_made + 1;
     end loop;
     return n_made;
 end

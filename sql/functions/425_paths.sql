@@ -1,11 +1,12 @@
 -- What lies between two concepts: typed paths of at most four edges, two from each end. The small functions set
 -- no search_path, so that they become part of the queries that call them.
 
--- How much an edge says: its confidence, less where it only contrasts.
+-- How much an edge says: its confidence, less where it only contrasts or measures.
 create or replace function kb.edge_strength(type text, confidence real) returns real
 language sql immutable parallel safe
 as $$
-    select (confidence * case type when 'compares_with' then 0.5 when 'related_to' then 0.1 else 1 end)::real
+    select (confidence * case type when 'compares_with' then 0.5 when 'evaluated_on' then 0.5
+                                 when 'related_to' then 0.1 else 1 end)::real
 $$;
 
 -- The strongest typed edges of a concept: those to what is seen in more sources first among equals.

@@ -36,6 +36,13 @@ join kb.entry e on e.id = s.entry_id
 left join kb.concept c on c.id = e.concept_id
 order by s.pool, s.score desc, s.entry_id;
 
+-- name: find_concept_entries
+select e.pool, e.id as entry_id, 0.0::real as words, 0.0::real as vectors, 0.0::real as deviations,
+       null::bigint as seed_id, null::bigint as concept_id, null::bigint as edge_id, e.kind,
+       'concept/' || c.id as page, 'concepts/' || c.slug as concept_slug
+from kb.concept c join kb.entry e on e.kind = 'concept' and e.record_id = c.id
+where c.slug = any (%(slugs)s::text[]);
+
 -- name: describe_entries
 with wanted as (
     select e.id, e.kind, e.record_id, e.pool, e.concept_id, e.source_id, e.text_sha

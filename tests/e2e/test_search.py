@@ -143,7 +143,9 @@ def test_hits_can_be_limited(run: Run) -> None:
     of_source = _hits(run, question, "--source", "linear-rnn.md", "--type", "source")
     assert {hit["slug"] for hit in of_source} == {"sources/linear-rnn"}
     recent = _hits(run, question, "--since", "2026-03-01", "--type", "source")
-    assert {hit["slug"] for hit in recent} == {"sources/associative-scan"}
+    slugs = {hit["slug"] for hit in recent}
+    assert "sources/associative-scan" in slugs
+    assert not {"sources/linear-rnn", "sources/ассоциативное-сканирование"} & slugs  # of 2025
 
 
 def test_an_unknown_source_is_told(run: Run) -> None:
@@ -168,14 +170,17 @@ def test_no_passage_no_answer(run: Run, question: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "words"),
+    ("question", "slug"),
     [
-        ("How does elastic weight consolidation protect old knowledge?", "elastic weight"),
-        ("Как генерация с поиском подбирает отрывки?", "passages"),
+        (
+            "How does elastic weight consolidation protect old knowledge?",
+            "sources/катастрофическое-забывание",
+        ),
+        ("Как генерация с поиском подбирает отрывки?", "sources/retrieval-augmented-generation"),
     ],
 )
 def test_a_question_in_the_other_language_is_answered_with_citations(
-    run: Run, question: str, words: str
+    run: Run, question: str, slug: str
 ) -> None:
     code, out, _ = run("query", question, "--json")
     [answer] = [line for line in _lines(out) if "answer" in line]
@@ -184,7 +189,7 @@ def test_a_question_in_the_other_language_is_answered_with_citations(
     assert answer["answer"]
     for statement in answer["answer"]:  # type: ignore[attr-defined]
         assert all(1 <= n <= len(hits) for n in statement["cites"])
-    assert any(words in str(hit["snippet"]) for hit in hits)
+    assert slug in {hit["slug"] for hit in hits}
 
 
 @pytest.mark.parametrize(
@@ -207,10 +212,13 @@ def test_an_odd_question_is_answered_or_refused_clearly(run: Run, question: str,
 
 def test_eval_measures_all_modes_side_by_side(run: Run, tmp_path: Path) -> None:
     rows = [
-        {"id": "a", "question": "what are fast weights", "expect": [["fast-weights.md", "Fast weights"]]},
-        {"id": "b", "question": "что такое сюрприз", "expect": ["ru/сюрприз.md", "concepts/titans"]},
-    ]  # fmt: skip
-    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        ("a", "what are fast weights", [["fast-weights.md", "Fast weights"]]),
+        ("b", "что такое сюрприз", ["ru/сюрприз.md", "concepts/titans"]),
+    ]
+    lines = "".join(
+        json.dumps({"id": name, "question": question, "expect": expect}) + "\n"
+        for name, question, expect in rows
+    )
     (tmp_path / "q.jsonl").write_text(lines, "utf-8")
     args = ("eval", "search", "q.jsonl", "--by-lang", "--k", "1,5", "--out", "ranked.jsonl")
     code, out, _ = run(*args, "--json")
