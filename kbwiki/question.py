@@ -90,6 +90,12 @@ def is_about(question: str, named: list[Named]) -> bool:
     from kbwiki.text.words import stream
 
     words = stream(question)
-    asked = [at for at, word in enumerate(words.lemmas) if word not in ASKING]
-    inside = [at for at in asked if any(n.start <= words.starts[at] < n.end for n in named)]
-    return 2 * len(inside) >= len(asked)
+    inside = {
+        at for at, start in enumerate(words.starts) if any(n.start <= start < n.end for n in named)
+    }
+    others = [
+        word
+        for at, word in enumerate(words.lemmas)
+        if at not in inside and word not in ASKING and len(word) > 2
+    ]
+    return len(inside) >= len(others)

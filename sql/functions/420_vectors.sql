@@ -119,7 +119,10 @@ begin
                 -- some of the nearest may be of another kind
                 cross join kb.near_texts(question_vector, model_name, l.pool,
                                          case when kinds is null then max_hits else 3 * max_hits end) t
-                join kb.entry e on e.text_sha = t.text_sha and e.pool = l.pool
+                -- "offset 0" keeps this and others like it a look by index for each row
+                cross join lateral (
+                    select o.id, o.kind from kb.entry o where o.text_sha = t.text_sha and o.pool = l.pool offset 0
+                ) e
                 where kinds is null or e.kind = any (kinds)
             ) n
         )

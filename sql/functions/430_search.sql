@@ -130,7 +130,7 @@ begin
     ),
     place as materialized (
         select c.id as concept_id, e.id as entry_id, 4.0 as weight
-        from (select distinct r.concept_id as id from reached r where r.rank <= 60) c
+        from (select distinct r.concept_id as id from reached r where r.rank <= 40) c
         join kb.entry e on e.concept_id = c.id
         where (kinds is null or e.kind = any (kinds))
           and (sources is null or e.source_id = any (sources)
@@ -141,13 +141,17 @@ begin
         from (
             select c.id as concept_id, e.id as entry_id, e.source_id,
                    bool_or(m.defines or k.source_id = c.main_source_id and k.ordinal = 0) as is_home
-            from (select distinct r.concept_id as id from reached r where r.rank <= 60) l
+            from (select distinct r.concept_id as id from reached r where r.rank <= 40) l
             join kb.concept c on c.id = l.id
             cross join lateral (
-                select o.chunk_id, o.defines from kb.mention o where o.concept_id = c.id limit 60
+                select o.chunk_id, o.defines from kb.mention o where o.concept_id = c.id limit 40
             ) m
-            join kb.chunk k on k.id = m.chunk_id
-            join kb.entry e on e.kind = 'chunk' and e.record_id = k.id
+            cross join lateral (
+                select o.id, o.source_id, o.ordinal from kb.chunk o where o.id = m.chunk_id offset 0
+            ) k
+            cross join lateral (
+                select o.id, o.kind, o.source_id from kb.entry o where o.kind = 'chunk' and o.record_id = k.id offset 0
+            ) e
             where (kinds is null or e.kind = any (kinds)) and (sources is null or e.source_id = any (sources))
             group by c.id, e.id, e.source_id
         ) p
@@ -218,7 +222,10 @@ begin
                coalesce(r.words, 0) as words, coalesce(r.vectors, 0) as vectors, coalesce(r.deviations, 0) as deviations,
                coalesce(v.share, 0) as share, v.seed_id, v.concept_id, v.edge_id
         from ranked r full join visited v on v.entry_id = r.entry_id
-        join kb.entry e on e.id = coalesce(r.entry_id, v.entry_id) and e.pool = any (pools)
+        cross join lateral (
+            select o.id, o.pool from kb.entry o
+            where o.id = coalesce(r.entry_id, v.entry_id) and o.pool = any (pools) offset 0
+        ) e
     ),
     scaled as (
         select j.pool, j.id, j.hit_score, j.words, j.vectors, j.deviations, j.text_score,

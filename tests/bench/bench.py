@@ -84,6 +84,11 @@ def main() -> None:
          *([str(data)] if data else [])],
         check=False, env=_environment(),
     )  # fmt: skip
+    subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "bench_search.py"),
+         *([str(data)] if data else [])],
+        check=False, env=_environment(),
+    )  # fmt: skip
 
 
 def _demo() -> None:
