@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from kbwiki.db import Database
 from kbwiki.errors import InputError
 from kbwiki.records import Lang
-from kbwiki.text.lexicon import ASKING
 from kbwiki.text.normal import clean_line, shorten
 
 MAX_QUESTION = 2000
@@ -45,6 +44,7 @@ def find_named(database: Database, question: str) -> list[Named]:
 
     In the order of the question, each concept once. Words that any question holds name nothing.
     """
+    from kbwiki.text.lexicon import ASKING
     from kbwiki.text.words import stream
 
     words = stream(question)
@@ -87,6 +87,7 @@ def is_about(question: str, named: list[Named]) -> bool:
 
     Words that any question holds do not count.
     """
+    from kbwiki.text.lexicon import ASKING
     from kbwiki.text.words import stream
 
     words = stream(question)

@@ -2,21 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
-from kbwiki.answers import answer_found, save_answer
 from kbwiki.cli.console import notice, out, print_json
-from kbwiki.cli.run import open_services
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.errors import ConfigError, KbwikiError
-from kbwiki.pipeline import Report, stage_named
-from kbwiki.pipeline import run_stages as run_pipeline
 from kbwiki.records import Answer, Chain, Hit
 from kbwiki.search import Found, Query, search, usable_embedder
+
+if TYPE_CHECKING:
+    from kbwiki.pipeline import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +81,10 @@ def _answer(
     save: bool,
 ) -> tuple[Answer, str]:
     """Return an answer and, if it was filed, the slug of its page, which is exported at once."""
+    from kbwiki.answers import answer_found, save_answer
+    from kbwiki.cli.run import open_services
+    from kbwiki.pipeline import run_stages, stage_named
+
     with open_services(place, database) as (services, _):
         answer = answer_found(services.engine, embedder, query.question, found)
         if not save or not answer.statements:
@@ -89,7 +93,7 @@ def _answer(
             return answer, ""
         with database.transaction():
             slug = save_answer(database, query, found, answer)
-        run_pipeline([stage_named("embed"), stage_named("export")], services, Unseen())
+        run_stages([stage_named("embed"), stage_named("export")], services, Unseen())
         return answer, slug
 
 
@@ -102,7 +106,7 @@ class Unseen:
     def advance(self, item: str, failed: bool) -> None:
         """Show nothing."""
 
-    def end(self, report: Report) -> None:
+    def end(self, report: "Report") -> None:
         """Tell what failed."""
         for item, reason in report.failures:
             notice(f"{report.stage}: {item}: {reason}")
