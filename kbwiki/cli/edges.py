@@ -61,6 +61,7 @@ def _table(services: Services, ledger: Ledger | None, last: int) -> dict[str, An
     """Return what the edges are now, and what this run asked and paid."""
     database = services.database
     counts = services.memo[NAME]["counts"]
+    n_unanswered = 0 if is_native(services) else database.value("count_failed_requests")
     spent: dict[str, Any] = {"calls": 0, "tokens": 0, "usd": 0.0, "estimated": False}
     if ledger and ledger.n_calls:
         spent.update(calls=ledger.n_calls, tokens=ledger.tokens, usd=round(ledger.usd, 6))
@@ -71,7 +72,7 @@ def _table(services: Services, ledger: Ledger | None, last: int) -> dict[str, An
         "methods": {row["method"]: row["n"] for row in database.dicts("count_edge_methods")},
         "pending": counts["n_pending"],
         "open_prompts": counts["n_open"],
-        "failed": counts["n_failed"],
+        "failed": counts["n_failed"] + n_unanswered,
         "needs_review": database.value("count_reviews"),
         "model": services.engine.model or ("native" if is_native(services) else ""),
         **spent,

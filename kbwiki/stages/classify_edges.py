@@ -6,14 +6,18 @@ is the server's own and one pass is enough. Elsewhere it queues the prompts; `DR
 answer them, with no transaction open, and the next pass takes the answers up.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
+from kbwiki.errors import SchemaError
 from kbwiki.prompts import prompt_text
 from kbwiki.stages.stage import Outcome, Services, Stage
 
 NAME = "classify-edges"
 ASK = "ask-edges"
+MIN_NATIVE = (1, 5, 2)
+"""The google_ml_integration that brought ``ai.generate``."""
 ANSWER_TOKENS = 6
 """Tokens of a line of an answer, for what is not asked yet."""
 _HOW = {
@@ -40,12 +44,23 @@ def is_native(services: Services) -> bool:
     return bool(services.database.dicts("read_ai")[0]["is_native"])
 
 
+def check_native(version: str | None) -> None:
+    """Raise SchemaError for a google_ml_integration without ``ai.generate``; None: not there."""
+    if version and tuple(map(int, re.findall(r"\d+", version)[:3])) < MIN_NATIVE:
+        raise SchemaError(
+            f"database: google_ml_integration {version} is too old.",
+            "Its ai.generate needs 1.5.2: `alter extension google_ml_integration update`.",
+        )
+
+
 def run(services: Services) -> Outcome:
     """Make one pass: rules on what changed, answers that came, prompts on what is left."""
     database = services.database
     memo = services.memo.setdefault(NAME, {"n_done": 0, "failed": {}})
     is_first = "begun" not in memo
     with_model = services.engine.is_paid or (services.native_model and is_native(services))
+    if with_model:
+        check_native(database.dicts("read_ai")[0]["native_version"])
     with database.transaction():
         if with_model:
             _save_prompt(services)

@@ -51,6 +51,9 @@ where a.stage = %(stage)s and r.status = 'pending' and a.item like '%%[' || left
 -- name: retry_requests
 update ai_shim.request set status = 'pending' where status = 'failed';
 
+-- name: count_failed_requests
+select count(*) from ai_shim.failed;
+
 -- name: list_failed_batches
 select (array_agg(h.title || ' and ' || t.title order by i.line))[1]
            || case when count(*) > 1 then ' and ' || count(*) - 1 || ' more' else '' end as item, b.reason

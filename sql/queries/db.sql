@@ -68,5 +68,6 @@ drop schema if exists kb_before_restore cascade;
 -- name: read_ai
 -- What stands under the names of the schemas for language models: null if nothing does.
 select exists (select from pg_extension where extname = 'google_ml_integration') as is_native,
+       (select extversion from pg_extension where extname = 'google_ml_integration') as native_version,
        (select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'ai') as ai,
        (select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'ai_shim') as ai_shim;

@@ -151,7 +151,8 @@ select
     + (select count(*) from kb.source_page p left join kb.article a on a.source_id = p.source_id
        where (a.input_sha, a.written_as) is distinct from (p.input_sha, %(written_as)s)) as write,
     (select count(*) from kb.edge e, kb.rules_sha() r
-     where e.method is distinct from 'human' and e.typed_sha is distinct from kb.sha(e.evidence_sha, r))
+     where e.method is distinct from 'human'
+       and (e.status = 'pending' or e.typed_sha not in (kb.sha(e.evidence_sha, r), kb.sha('model', e.evidence_sha))))
      as "classify-edges",
     (select count(distinct t.text_sha) from kb.searched_text t
      left join kb.vector v on v.model = %(model)s and v.text_sha = t.text_sha where v.text_sha is null) as embed;

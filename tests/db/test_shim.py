@@ -1,10 +1,13 @@
 """The shim of AlloyDB's AI functions: their signatures, the queue, and what is not ours."""
 
+from contextlib import nullcontext
+
 import psycopg
 import pytest
 
 from kbwiki import db, embedded
 from kbwiki.errors import SchemaError
+from kbwiki.stages.classify_edges import check_native
 
 ONE = "prompt text, model_id character varying DEFAULT NULL::character varying"
 MANY = (
@@ -113,8 +116,19 @@ def test_the_shim_is_laid_again_where_it_is_missing(database: db.Database) -> No
     database.connection.execute("drop schema ai, ai_shim cascade")
     db.migrate(database)
     assert database.dicts("read_ai") == [
-        {"is_native": False, "ai": "kbwiki shim", "ai_shim": "kbwiki shim"}
+        {
+            "is_native": False,
+            "native_version": None,
+            "ai": "kbwiki shim",
+            "ai_shim": "kbwiki shim",
+        }
     ]
+
+
+@pytest.mark.parametrize(("version", "is_old"), [("1.4.9", True), ("1.5.2", False), (None, False)])
+def test_an_extension_without_the_function_is_told(version: str | None, is_old: bool) -> None:
+    with pytest.raises(SchemaError, match="too old") if is_old else nullcontext():
+        check_native(version)
 
 
 def test_a_server_that_answers_at_once_needs_one_pass(database: db.Database) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from conftest import ROOT
-from fakes.fake_gemini import Fail, FakeGemini, Request, Say, Step, per_day, per_minute
+from fakes.fake_gemini import Fail, FakeGemini, Hang, Request, Say, Step, per_day, per_minute
 from fakes.model import MODEL, pairs_of, reader
 
 from kbwiki import db
@@ -128,6 +128,8 @@ def test_every_edge_is_asked_in_both_orders_and_a_second_run_asks_nothing(
     assert rows == [(MODEL, False, True, True, True, 8, pytest.approx(0.9))]
     code, out, _ = run("classify-edges", "--batch", "--json")
     assert (code, _table(out)["calls"], len(gemini.asked())) == (0, 0, 6)
+    stale = json.loads(run("status", "--json")[1])["stale"]
+    assert stale["classify-edges"] == 0
 
 
 def test_an_edge_store_built_anew_asks_the_same_prompts(
@@ -166,7 +168,7 @@ class _Clumsy:
         if self.n == 4:
             spoiled = ["Here are the answers:", lines[0], lines[0], "2:X9", "999:U1", *lines[3:]]
             return Say("\n".join(spoiled), model=MODEL)
-        return step
+        return Hang() if self.n == 5 else step
 
 
 def test_a_line_that_cannot_be_used_is_asked_once_more_alone(
@@ -203,7 +205,8 @@ def test_a_provider_that_fails_leaves_them_pending_and_the_next_run_tries_again(
 ) -> None:
     gemini.answer = lambda request: Fail(500)
     code, out, _ = run("classify-edges", "--batch", "--json")
-    assert (code, _table(out)["pending"]) == (1, N_PAIRS)
+    table = _table(out)
+    assert (code, table["pending"], table["failed"]) == (1, N_PAIRS, 3)
     assert _all(pairs, "select count(*) from ai_shim.failed") == [(3,)]
     gemini.answer = reader
     assert run("classify-edges", "--batch")[0] == 0
