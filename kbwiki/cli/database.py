@@ -118,7 +118,9 @@ def backup(file: Annotated[Path, typer.Argument(help="File to write.")], db: Db 
     new = file.with_name(file.name + ".new")
     info, environment = _connection(place)
     try:
-        _tool("pg_dump", "--format=custom", f"--file={new}", info, environment=environment)
+        # The functions for models are the server's, or laid again; replies are kept in kb.cache.
+        options = ["--format=custom", "--exclude-schema=ai", "--exclude-schema=ai_shim"]
+        _tool("pg_dump", *options, f"--file={new}", info, environment=environment)
         new.replace(file)
     finally:
         new.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ as $$
     select case
         when word !~ '^[[:alpha:]]' or word in ('не', 'нет', 'без', 'вместо', 'никогда', 'ни') then word
         when word ~ '[а-я]' then
-            coalesce((ts_lexize('russian_stem', word))[1], word)
+            coalesce((ts_lexize('russian_stem', regexp_replace(word, '([аяе]н)[аоы]$', '\1')))[1], word)
             || case when length(word) > 4
                          and word ~ '(ся|сь|[аяе]н[аоы]?|[кв]рыт[аоы]?|(анн|янн|енн|аем|яем|уем|имы?)(ый|ая|ое|ые|ого|ой|ых|ую|ым|ыми|ому|ом))$'
                     then '_p' else '' end
