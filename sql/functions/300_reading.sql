@@ -103,7 +103,7 @@ as $$
         else 's' end
 $$;
 
--- The language of a sentence but for its two mentions, whose names may come from another one.
+-- The language of what stands between two mentions, else around them: names and brackets may be in another one.
 create or replace function kb.prose_lang(
     lang text, body text, first_start int, first_end int, last_start int, last_end int
 ) returns text
@@ -114,9 +114,13 @@ as $$
     from (
         select length(regexp_replace(t.prose, '[^а-яё]', '', 'g')) as n_ru,
                length(regexp_replace(t.prose, '[^a-z]', '', 'g')) as n_en
-        from (select lower(substr(body, 1, first_start)
-                           || substr(body, first_end + 1, greatest(0, last_start - first_end))
-                           || substr(body, last_end + 1)) as prose) t
+        from (
+            select lower(regexp_replace(
+                       case when b.between_text ~ '[[:alpha:]]{2}' then b.between_text
+                            else substr(body, 1, first_start) || ' ' || substr(body, last_end + 1) end,
+                       '\([^()]*\)', '', 'g')) as prose
+            from (select substr(body, first_end + 1, greatest(0, last_start - first_end)) as between_text) b
+        ) t
     ) p
 $$;
 

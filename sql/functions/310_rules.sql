@@ -4,7 +4,7 @@ create or replace function kb.rules_sha() returns text
 language sql stable
 set search_path = pg_catalog
 as $$
-    select kb.sha('rules-3', string_agg(kb.sha(name, type, lang, backward::text, weight::text,
+    select kb.sha('rules-4', string_agg(kb.sha(name, type, lang, backward::text, weight::text,
                array_to_string(head_kinds, ','), array_to_string(tail_kinds, ','), pattern), ' ' order by name))
     from kb.edge_rule
 $$;
