@@ -84,7 +84,7 @@ def stop(cluster: "Cluster") -> bool:
 def status(cluster: "Cluster") -> "Status":
     """Look at the cluster without starting it."""
     with _faults(cluster):
-        n_bytes = _size(cluster.data)
+        n_bytes = run.folder_size(cluster.data)
         version = _version(cluster.data)
         state = ping(cluster.socket_dir, DATABASE) if is_trusted(cluster) else "down"
         if state == "down":
@@ -388,15 +388,6 @@ def _version(data: Path) -> str:
     with suppress(FileNotFoundError):
         return (data / "PG_VERSION").read_text().strip()
     return ""
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for name in files:
-            with suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(parent, name)).st_size
-    return total
 
 
 @dataclass(frozen=True, slots=True)

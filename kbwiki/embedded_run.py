@@ -94,6 +94,16 @@ def server_command(programs: Path, data: Path, socket_dir: Path) -> list[str]:
     return [str(programs / "postgres"), "-D", str(data), *pairs]
 
 
+def folder_size(folder: Path) -> int:
+    """Return how many bytes the files below a folder hold, of which some may go meanwhile."""
+    total = 0
+    for parent, _, files in os.walk(folder):
+        for name in files:
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(parent, name)).st_size
+    return total
+
+
 def essence(text: str) -> str:
     """Reduce what a program or the server's log says to the fault, without the last dot."""
     # What it told those who came too early is no fault.

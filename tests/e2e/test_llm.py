@@ -382,8 +382,14 @@ def test_an_answer_cites_passages_and_says_what_is_missing(run: Run, gemini: Fak
     assert f"({MODEL})" in out
     n_calls = len(gemini.requests)
     code, out, _ = run("query", "что такое сюрприз", "-k", "3", "--json")
-    assert json.loads(out.splitlines()[-1])["answer"] == [
-        {"text": "Сюрприз — это сигнал.", "cites": [1]}
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["rank"] for line in lines if "rank" in line] == [1, 2, 3]
+    assert [line for line in lines if "answer" in line] == [
+        {
+            "answer": [{"text": "Сюрприз — это сигнал.", "cites": [1]}],
+            "missing": "Когда это придумали.",
+            "engine": MODEL,
+        }
     ]
     assert len(gemini.requests) == n_calls
     assert run("query", "что такое сюрприз", "--hits-only")[0] == 0
