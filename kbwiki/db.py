@@ -291,6 +291,9 @@ def replaced(database: Database) -> Iterator[None]:
         database.run("set_aside")
     try:
         yield
+        if not has_store(database):
+            raise DatabaseError("database: what was restored is no store of kbwiki.")
+        database.run("expire_schema")
     except KbwikiError:
         database.run("drop_store")
         recover(database)

@@ -65,6 +65,10 @@ drop schema if exists kb cascade;
 -- name: drop_aside
 drop schema if exists kb_before_restore cascade;
 
+-- name: expire_schema
+-- What the next look finds is not current: functions and the schemas for models, which no backup holds, are laid anew.
+delete from kb.migration where name = 'schema';
+
 -- name: read_ai
 -- What stands under the names of the schemas for language models: null if nothing does.
 select exists (select from pg_extension where extname = 'google_ml_integration') as is_native,

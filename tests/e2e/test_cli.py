@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from kbwiki import __version__, config
+from kbwiki import __version__, config, embedded
 from kbwiki.cli import main
 
 Run = Callable[..., tuple[int, str, str]]
@@ -314,7 +314,15 @@ def test_embedded_store_from_init_to_backup_and_restore(
         target = kbwiki("два два", "db", "url")[1].strip()
         with psycopg.connect(target) as newer:
             newer.execute("create table kb.of_a_newer_program (id int)")
+            newer.execute("drop function ai_shim.as_real")  # as an older program would lay it
         assert kbwiki("два два", "db", "restore", str(backup), "--force")[0] == 0
+        with psycopg.connect(target) as restored:
+            restored.execute("select ai_shim.as_real('0.5')")
+        foreign = tmp_path / "foreign.dump"
+        dump = [embedded.binary("pg_dump"), "--format=custom", f"--file={foreign}"]
+        subprocess.run([*dump, target.replace("/kbwiki?", "/postgres?")], check=True)
+        code, text = kbwiki("два два", "db", "restore", str(foreign), "--force")
+        assert (code, "no store of kbwiki" in text) == (1, True)
         cut = tmp_path / "cut.dump"
         cut.write_bytes(backup.read_bytes()[:-2000])
         code, text = kbwiki("два два", "db", "restore", str(cut), "--force")
