@@ -135,6 +135,11 @@ class Database:
             if not self.connection.closed:
                 self.run("unlock_name", {"name": name})
 
+    def cancel(self) -> None:
+        """End the query that another thread runs on this connection."""
+        with _mapped():
+            self.connection.cancel_safe(timeout=5)
+
     def close(self) -> None:
         """Close the connection."""
         self.connection.close()

@@ -345,3 +345,15 @@ def _between(database: Database, named: Sequence[Named]) -> tuple[list[Chain], l
             for row in shared
         ],
     )
+
+
+def paths_between(database: Database, first_id: int, last_id: int) -> list[Chain]:
+    """Return the typed paths that join two concepts, shortest first."""
+    ends = {"first": first_id, "last": last_id, "via": [], "n": MAX_BETWEEN}
+    paths = database.dicts("find_paths", ends)
+    graph = _Graph(database)
+    graph.load(
+        {node for path in paths for node in path["nodes"]},
+        {edge for path in paths for edge in path["edges"]},
+    )
+    return [graph.chain(path["nodes"], path["edges"], path["strength"]) for path in paths]

@@ -3,6 +3,7 @@
 import enum
 import io
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -433,11 +434,14 @@ def _add_groups() -> None:
     from kbwiki.cli.evals import eval_app
     from kbwiki.cli.hook import hook_app
     from kbwiki.cli.memory import TOP, memory_app
+    from kbwiki.cli.serve import audit, serve, user_app
 
-    for name, verb in TOP.items():
+    verbs: dict[str, Callable[..., None]] = {**TOP, "serve": serve, "audit": audit}
+    for name, verb in verbs.items():
         app.command(name=name)(verb)
     app.add_typer(memory_app, name="memory")
     app.add_typer(hook_app, name="hook")
+    app.add_typer(user_app, name="user")
     app.add_typer(database_app, name="db")
     from kbwiki.cli.edge import edge_app, graph
 

@@ -8,10 +8,10 @@ from typing import Any
 from rich.markup import escape
 
 from kbwiki.cli.console import out, print_json
-from kbwiki.cli.show import find_page
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.edges import edge_types
 from kbwiki.errors import NotFoundError
+from kbwiki.pages import find_page
 
 _GRAPHML = "http://graphml.graphdrawing.org/xmlns"
 

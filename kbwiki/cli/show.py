@@ -1,8 +1,6 @@
 """Commands that read: status, show, list."""
 
 from dataclasses import asdict
-from difflib import get_close_matches
-from typing import Any
 
 import typer
 from rich.markdown import Markdown
@@ -11,16 +9,14 @@ from rich.markup import escape
 from kbwiki.cli.console import err, out, print_json, print_table, size
 from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
-from kbwiki.db import Database
 from kbwiki.errors import ModelError, NotFoundError
 from kbwiki.lint import lint
+from kbwiki.pages import find_page
 from kbwiki.stages import link, resolve
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
 from kbwiki.stages.write import written_as
 from kbwiki.text.links import statements_of
-from kbwiki.text.normal import canonical_key
-from kbwiki.text.words import lemma_key
 from kbwiki.verbs import STAGES
 
 
@@ -73,22 +69,6 @@ def _stale(services: Services) -> dict[str, int]:
     for stage, fingerprint in whole.items():
         row[stage] = int(database.value("read_setting", {"name": stage}) != fingerprint)
     return {stage: row[stage] for stage in STAGES if stage in row}
-
-
-def find_page(database: Database, name: str) -> dict[str, Any]:
-    """Return the folder, slug and key of a page; raise NotFoundError with names that are near."""
-    slug = name.removeprefix("concepts/").removesuffix(".md")
-    keys = [canonical_key(name)]
-    found = database.dicts("find_page", {"slug": slug, "keys": keys})
-    if not found:
-        aliases = [row["key"] for row in database.dicts("list_alias_keys")]
-        keys = [key for key in aliases if lemma_key(key) == lemma_key(name)]
-        found = database.dicts("find_page", {"slug": "", "keys": keys})
-    if not found:
-        near = ", ".join(get_close_matches(canonical_key(name), aliases, n=3))
-        hint = f"Did you mean: {near}?" if near else "See `kbwiki list`."
-        raise NotFoundError(f"{name}: no page has this slug, title or alias.", hint)
-    return found[0]
 
 
 def show_page(slug: str, db: str | None, as_json: bool) -> None:

@@ -138,26 +138,29 @@ def import_memories(
     on_step: Callable[[], None] = lambda: None,
     *,
     allow_secrets: bool = False,
+    ids: dict[int, int] | None = None,
 ) -> Imported:
     """Keep rows, a batch at a time, then their edges; ``on_step`` is called once a row.
+
+    ``ids`` are memories of the store that edges of the rows lead to, by their numbers there.
 
     Ids are mapped, texts that are there stay one memory. A row that may not be kept is told and
     left out; the others go on.
     """
     done = Imported()
-    ids: dict[int, int] = {}
+    known = dict(ids or {})
     placed: list[tuple[int, Row]] = []
     ensure_background(keeper)
     for at in range(0, len(rows), BATCH):
         good = [row for row in rows[at : at + BATCH] if _is_good(row, done, allow_secrets)]
-        placed += _import_batch(keeper, good, ids, done)
+        placed += _import_batch(keeper, good, known, done)
         for _ in range(len(rows[at : at + BATCH]) - len(good)):
             on_step()
     last: dict[str, int] = {}
     for at in range(0, len(placed), BATCH):
         some = placed[at : at + BATCH]
         done.n_edges += again_on_collision(
-            keeper.database, partial(_import_edges, keeper, some, ids, last)
+            keeper.database, partial(_import_edges, keeper, some, known, last)
         )
         for _ in some:
             on_step()
