@@ -25,6 +25,7 @@ from kbwiki.text.words import lang_of
 ADDED = "added"
 """The folder, below the store's own, of texts that came over the wire."""
 REBUILD = ("ingest", "extract", "resolve", "write", "link", "classify-edges", "embed", "export")
+_TOLD = {"ingest", "extract", "write"}
 AFTER = ("resolve", "write", "link", "classify-edges", "embed", "export")
 
 
@@ -44,11 +45,12 @@ class _Silent:
 def rebuild(
     desk: Desk, database: Database, names: tuple[str, ...], paths: tuple[Path, ...] = ()
 ) -> list[str]:
-    """Run stages, one rebuild at a time; return what failed."""
+    """Run stages, one rebuild at a time; return what could not be read or written."""
     with desk.building, desk.services(database) as services:
         services.paths = paths
         reports = run_stages([stage_named(name) for name in names], services, _Silent())
-    return [f"{r.stage}: {reason}" for r in reports for _, reason in r.failures]
+    # Without vectors a page is still written, and found by its words.
+    return [f"{r.stage}: {why}" for r in reports if r.stage in _TOLD for _, why in r.failures]
 
 
 def remember_tool(

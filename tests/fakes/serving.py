@@ -1,0 +1,151 @@
+"""A real server in a thread, for tests: the app on a port of its own, with users if wanted."""
+
+import base64
+import contextlib
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx2
+import mcp
+import uvicorn
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+
+from kbwiki import db
+from kbwiki.cli.serve import _limit, _reading
+from kbwiki.engines.local import LocalEngine
+from kbwiki.errors import ConfigError
+from kbwiki.pool import Pool
+from kbwiki.server.app import App, Rules, make_app
+from kbwiki.server.desk import Desk, Role
+from kbwiki.server.users import Gate, add_user
+from kbwiki.stages.stage import Services
+
+PASSWORDS = {
+    "ann": "annpassword1",
+    "bob": "bobpassword1",
+    "will": "willpassword",
+    "root": "rootpassword",
+}
+ROLE_OF: dict[str, Role] = {"ann": "reader", "bob": "reader", "will": "writer", "root": "admin"}
+VERSIONS = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}}
+
+
+def basic(name: str, password: str | None = None) -> dict[str, str]:
+    """Headers of a user."""
+    told = f"{name}:{PASSWORDS[name] if password is None else password}"
+    return {"Authorization": "Basic " + base64.b64encode(told.encode()).decode()}
+
+
+def _none() -> Any:
+    raise ConfigError("embedder: there is none here.")
+
+
+@contextlib.contextmanager
+def open_desk(url: str, root: Path, embedder: Any = None, **more: Any) -> Iterator[Desk]:
+    """A desk on a store, with the local engine and, by default, no embedder."""
+    with contextlib.closing(db.connect(url)) as database:
+        prepare, counts = _reading(database)
+    readers = Pool(lambda: url, 4, prepare, "kbwiki reader")
+    writers = Pool(lambda: url, 4, partial(_limit, kind="writer"), "kbwiki writer")
+    home = root / ".kbwiki"
+    home.mkdir(exist_ok=True)
+
+    @contextlib.contextmanager
+    def services(database: db.Database) -> Iterator[Services]:
+        yield Services(
+            database=database,
+            engine=LocalEngine(),
+            make_embedder=_none if embedder is None else lambda: embedder,
+            root=root,
+            wiki=root / "wiki",
+            jobs=1,
+            today="2026-01-01",
+        )
+
+    try:
+        yield Desk(readers, writers, lambda d: embedder, services, home, counts_uses=counts, **more)
+    finally:
+        readers.close()
+        writers.close()
+
+
+Opening = AbstractAsyncContextManager[mcp.Client]
+Mode = Literal["auto", "legacy"]
+
+
+@contextlib.asynccontextmanager
+async def _opened(url: str, mode: Mode, headers: dict[str, str]) -> AsyncIterator[mcp.Client]:
+    async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
+        transport = streamable_http_client(url, http_client=http)
+        async with mcp.Client(transport, mode=mode) as client:
+            yield client
+
+
+@dataclass
+class Served:
+    """An app that is up."""
+
+    url: str
+    app: App
+    desk: Desk
+
+    def http(self, **headers: str) -> httpx2.Client:
+        """A plain client."""
+        return httpx2.Client(base_url=self.url, headers=headers, timeout=30)
+
+    def client(self, mode: Mode = "auto", headers: dict[str, str] | None = None) -> Opening:
+        """A real MCP client: ``auto`` speaks 2026-07-28, ``legacy`` 2025-11-25."""
+        return _opened(self.url + "/mcp", mode, headers or {})
+
+    def sse(self, headers: dict[str, str] | None = None) -> Opening:
+        """A client of the oldest transport."""
+        return mcp.Client(sse_client(self.url + "/mcp/sse", headers=headers or {}), mode="legacy")
+
+
+@contextlib.contextmanager
+def serving(desk: Desk, role: Role, users: bool, **rules: Any) -> Iterator[Served]:
+    """An app on a free port."""
+    if users:
+        with desk.writers.lend() as database:
+            for name, password in PASSWORDS.items():
+                add_user(database, name, ROLE_OF[name], password)
+    app = make_app(desk, Rules(role, lambda: users, **rules), Gate())
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    end = time.monotonic() + 30
+    while not server.started:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield Served(f"http://127.0.0.1:{port}", app, desk)
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def rpc(method: str, params: dict[str, Any] | None = None, number: Any = 1) -> dict[str, Any]:
+    """A JSON-RPC call."""
+    return {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}
+
+
+def open_session(http: httpx2.Client, headers: dict[str, str] | None = None) -> str:
+    """Open a session of 2025-11-25 and return its id."""
+    told = {"Accept": "application/json, text/event-stream", **(headers or {})}
+    params = {"protocolVersion": "2025-11-25", **VERSIONS}
+    answer = http.post("/mcp", json=rpc("initialize", params), headers=told)
+    assert answer.status_code == 200, answer.text
+    session = answer.headers["mcp-session-id"]
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    done = http.post("/mcp", json=note, headers={**told, "Mcp-Session-Id": session})
+    assert done.status_code == 202
+    return str(session)
