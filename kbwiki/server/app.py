@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -107,7 +108,7 @@ class App:
             middleware=[
                 Middleware(
                     CORSMiddleware,
-                    allow_origins=list(security.allowed_origins),
+                    allow_origin_regex=_origin_pattern(security.allowed_origins),
                     allow_methods=["GET", "POST", "DELETE", "OPTIONS"],
                     allow_headers=[
                         "Authorization", "Content-Type", "Accept", "Last-Event-ID",
@@ -306,6 +307,11 @@ def _security(hosts: Sequence[str]) -> TransportSecuritySettings:
 def _forms(name: str) -> list[str]:
     has_port = ":" in name.rpartition("]")[2]
     return [name] if has_port else [name, f"{name}:*"]
+
+
+def _origin_pattern(origins: Sequence[str]) -> str:
+    """Return a pattern of the origins, whose ports may be any."""
+    return "|".join(re.escape(origin).replace(r":\*", r":\d+") for origin in origins)
 
 
 def _rss_kb() -> int:
