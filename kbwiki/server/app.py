@@ -76,7 +76,7 @@ class App:
         self.rules = rules
         self.gate = gate
         self.n_posts = 0
-        self._in_flight: set[tuple[str, str, str]] = set()
+        self.in_flight: set[tuple[str, str, str]] = set()
         security = _security(rules.hosts)
         roles = [role for role in ROLES if ROLES.index(role) <= ROLES.index(rules.role)]
         self._servers = {
@@ -228,15 +228,16 @@ class _Guard:
             await self._next(scope, receive, send)
             return
         body, messages = await _read(receive)
-        key = _id_of(body)
-        flight = (scope["kbwiki_user"], session, key)
-        taken = self._app._in_flight
-        if key and flight in taken:
+        number = _id_of(body)
+        # The SDK keeps streams by the id as text: 5 and "5" are one.
+        flight = (scope["kbwiki_user"], session, str(number))
+        taken = self._app.in_flight
+        if number is not None and flight in taken:
             error = {"code": -32600, "message": "A call with this id is under way."}
-            answer = JSONResponse({"jsonrpc": "2.0", "id": json.loads(key), "error": error}, 409)
+            answer = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 409)
             await answer(scope, receive, send)
             return
-        if key:
+        if number is not None:
             taken.add(flight)
         try:
             await self._next(scope, _replay(messages, receive), send)
@@ -266,14 +267,14 @@ def _replay(messages: list[Message], receive: Receive) -> Receive:
     return again
 
 
-def _id_of(body: bytes) -> str:
-    """Return the id of a request as JSON; '' for what has none."""
+def _id_of(body: bytes) -> int | str | None:
+    """Return the id of a request; None for what has none."""
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):
-        return ""
-    is_call = isinstance(told, dict) and "method" in told and told.get("id") is not None
-    return json.dumps(told["id"]) if is_call else ""
+        return None
+    number = told.get("id") if isinstance(told, dict) and "method" in told else None
+    return number if isinstance(number, int | str) else None
 
 
 def _accepting(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -435,8 +435,8 @@ def test_two_calls_with_one_id_never_get_each_others_answers(
         first = rpc("tools/call", {"name": "wiki_status", "arguments": {}}, 5)
 
         def ask() -> None:
-            with served.http() as other:
-                other.post("/mcp", json=first, headers=told)
+            with served.http() as mine:
+                mine.post("/mcp", json=first, headers=told)
 
         thread = threading.Thread(target=ask)
         thread.start()
@@ -446,7 +446,9 @@ def test_two_calls_with_one_id_never_get_each_others_answers(
         assert answer.status_code == 409
         assert answer.json()["error"]["code"] == -32600
         third = rpc("tools/call", {"name": "wiki_list", "arguments": {}}, "5")
-        assert http.post("/mcp", json=third, headers=told).status_code == 200
+        assert http.post("/mcp", json=third, headers=told).status_code == 409
+        other = rpc("tools/call", {"name": "wiki_list", "arguments": {}}, 6)
+        assert http.post("/mcp", json=other, headers=told).status_code == 200
         note = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
         http.post("/mcp", json=note, headers=told)
         thread.join(30)
