@@ -128,6 +128,13 @@ TOOLS = (
         forms.ForgetArgs, forms.SaidReply, writing.forget_tool, writes=True, destroys=True,
     ),
     Tool(
+        "wiki_save_answer", "writer", "File an answer",
+        "Answer a question from the wiki and file the answer as a page, so that it is found by "
+        "later searches and answered anew when its sources change.",
+        forms.SaveAnswerArgs, forms.SaidReply, writing.save_answer_tool, writes=True,
+        timeout_s=_SLOW_S,
+    ),
+    Tool(
         "graph_upsert_node", "admin", "Add or describe a concept",
         "Add a concept with its definition, or give one a new definition. It becomes a source of "
         "its own. Pass expected_version to be refused if somebody changed it meanwhile.",

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kbwiki import curate
+from kbwiki.answers import answer_found, save_answer
 from kbwiki.db import Database
 from kbwiki.edges import drop_doubles, find_ends, set_edge
 from kbwiki.errors import InputError, KbwikiError, NotFoundError
@@ -13,9 +14,11 @@ from kbwiki.memory.remember import Note, remember
 from kbwiki.memory.transfer import Row, import_memories
 from kbwiki.pages import find_page
 from kbwiki.pipeline import run_stages, stage_named
+from kbwiki.question import clean_question
+from kbwiki.search import Query, search, usable_embedder
 from kbwiki.server import forms
 from kbwiki.server.changes import Change, once
-from kbwiki.server.desk import Caller, Desk
+from kbwiki.server.desk import MAX_CHARACTERS, Caller, Desk
 from kbwiki.server.reading import edge_form, keeper_of, version_of
 from kbwiki.stages.files import uri_of
 from kbwiki.stages.stage import Services
@@ -99,6 +102,31 @@ def forget_tool(
         return Change(f"memory {args.nodeId}", told, None, forms.SaidReply(said=said))
 
     return once(database, caller, "forget", args, forms.SaidReply, change)
+
+
+def save_answer_tool(
+    desk: Desk, database: Database, caller: Caller, args: forms.SaveAnswerArgs
+) -> forms.Reply:
+    """Answer a question and file the answer as a page of the wiki."""
+    query = Query(clean_question(args.question))
+
+    def change() -> Change:
+        embedder = keeper_of(desk, database, caller).embedder
+        if embedder and usable_embedder(database, embedder):
+            embedder = None
+        found = search(database, query, embedder)
+        if not found.hits or not found.is_supported:
+            raise InputError("wiki_save_answer: no passage answers this.", "Nothing was filed.")
+        with desk.building, desk.services(database) as services:
+            answer = answer_found(services.engine, embedder, query.question, found)
+            with database.transaction():
+                slug = save_answer(database, query, found, answer)
+        rebuild(desk, database, ("embed", "export"))
+        told = {"slug": slug, "question": query.question}
+        said = f"Filed as {slug}: " + " ".join(text for text, _ in answer.statements)
+        return Change(slug, None, told, forms.SaidReply(said=said[:MAX_CHARACTERS]))
+
+    return once(database, caller, "wiki_save_answer", args, forms.SaidReply, change)
 
 
 def upsert_node(
@@ -380,6 +408,13 @@ def _undo_edge(desk: Desk, database: Database, caller: Caller, row: dict[str, An
         rebuild(desk, database, ("link", "classify-edges"))
 
 
+def _undo_answer(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
+    slug = row["after"]["slug"].removeprefix("answers/")
+    if not database.run("unfile_answer", {"slug": slug}):
+        raise NotFoundError("the answer is gone already.")
+    rebuild(desk, database, ("export",))
+
+
 def _undo_merge(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
     with desk.building, desk.services(database) as services:
         curate.unmerge(services, row["after"]["first"], row["after"]["second"])
@@ -393,4 +428,5 @@ _UNDO = {
     "graph_upsert_node": _undo_file,
     "graph_upsert_edge": _undo_edge,
     "graph_merge_nodes": _undo_merge,
+    "wiki_save_answer": _undo_answer,
 }

@@ -26,7 +26,7 @@ READER = {
     "wiki_search", "wiki_read", "wiki_graph", "wiki_list", "wiki_sources", "wiki_status", "recall",
     "memory_status",
 }  # fmt: skip
-WRITER = READER | {"remember", "forget"}
+WRITER = READER | {"remember", "forget", "wiki_save_answer"}
 ADMIN = WRITER | {
     "graph_upsert_node", "graph_upsert_edge", "graph_classify_edge", "graph_dedup_edges",
     "graph_merge_nodes", "wiki_ingest",
@@ -357,12 +357,14 @@ def test_changes_are_audited_and_taken_back(served: Served, wiki: str) -> None:
     before = pages()
     call(root(), "graph_upsert_node", title="Квантовый скан", definition="метод для проверки",
          aliases=["quantum scan"])  # fmt: skip
-    call(root(), "wiki_ingest", title="Mamba", text="**Mamba** is a model that uses scans.\n")
+    call(
+        root(), "wiki_ingest", title="Zephyrnet", text="**Zephyrnet** is a model that uses scans.\n"
+    )
     call(root(), "graph_merge_nodes", first="Associative scan", second="Linear attention")
     kept = call(root(), "remember", text="Redis timed out in production")
     call(root(), "forget", nodeId=kept["id"])
     assert pages() - before == {"concepts/квантовый-скан", "sources/квантовый-скан",
-                                "concepts/mamba", "sources/mamba"}  # fmt: skip
+                                "concepts/zephyrnet", "sources/zephyrnet"}  # fmt: skip
     assert "concepts/linear-attention" not in pages()
     with contextlib.closing(db.connect(wiki)) as database:
         rows = database.dicts("list_audit", {"id": None, "n": 50})
@@ -379,6 +381,25 @@ def test_changes_are_audited_and_taken_back(served: Served, wiki: str) -> None:
     assert pages() == before
     assert call(root(), "recall", query="redis timed out")["nodes"]
     assert not list((served.desk.home / "added").glob("*.md"))
+
+
+def test_an_answer_is_filed_found_and_taken_back(served: Served, wiki: str) -> None:
+    def will() -> Opening:
+        return served.client(headers=basic("will"))
+
+    question = "What is associative scan used for?"
+    said = call(will(), "wiki_save_answer", question=question, idempotency_key="q1")["said"]
+    slug = said.split(":")[0].removeprefix("Filed as ")
+    assert slug.startswith("answers/")
+    assert call(will(), "wiki_save_answer", question=question, idempotency_key="q1")["said"] == said
+    hits = call(will(), "wiki_search", query=question, k=20)["hits"]
+    assert slug in {h["slug"] for h in hits}
+    assert "no passage" in fail(will(), "wiki_save_answer", question="Зачем бобры строят хатки?")
+    with contextlib.closing(db.connect(wiki)) as database:
+        [row] = database.dicts("list_audit", {"id": None, "n": 50})
+        undo(served.desk, database, Caller("root", "admin"), row["id"])
+    hits = call(will(), "wiki_search", query=question, k=20)["hits"]
+    assert slug not in {h["slug"] for h in hits}
 
 
 def test_files_are_taken_in_from_allowed_folders_alone(served: Served, tmp_path: Path) -> None:
