@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -25,6 +26,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[embedded.Clust
     home = tmp_path_factory.mktemp("cluster")
     cluster = embedded.locate(home)
     embedded.ensure(cluster, 0)
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+        # No test cuts the power: what the kernel holds outlives any process that is killed.
+        for name in ("fsync", "full_page_writes"):
+            admin.execute(f"alter system set {name} = off".encode())
+        admin.execute("select pg_reload_conf()")
     yield cluster
     embedded.stop(cluster)
 
@@ -38,14 +44,21 @@ def template(cluster: embedded.Cluster) -> str:
     return "kbwiki"
 
 
+@contextmanager
+def copy_of(cluster: embedded.Cluster, name: str) -> Iterator[str]:
+    """Yield the name of a copy of a database that nobody is connected to; drop it at the end."""
+    copy = f"test_{next(_names)}"
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {copy} template {name}".encode())
+        yield copy
+        admin.execute(f"drop database {copy} with (force)".encode())
+
+
 @pytest.fixture
 def url(cluster: embedded.Cluster, template: str) -> Iterator[str]:
     """The URL of a fresh copy of the template, dropped after the test."""
-    name = f"test_{next(_names)}"
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {name} template {template}".encode())
+    with copy_of(cluster, template) as name:
         yield cluster.url(name)
-        admin.execute(f"drop database {name} with (force)".encode())
 
 
 @pytest.fixture
@@ -130,21 +143,15 @@ def make_store(
     cluster: embedded.Cluster, template: str, tmp_path: Path
 ) -> Iterator[Callable[[], Store]]:
     """A maker of independent stores over one folder of notes; each exports to a wiki of its own."""
-    made: list[tuple[str, Store]] = []
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+    with ExitStack() as made:
 
         def make() -> Store:
-            name = f"test_{next(_names)}"
-            admin.execute(f"create database {name} template {template}".encode())
-            store = Store(db.connect(cluster.url(name)), tmp_path)
+            name = made.enter_context(copy_of(cluster, template))
+            store = Store(made.enter_context(closing(db.connect(cluster.url(name)))), tmp_path)
             store.wiki = tmp_path / f"wiki_{name}"
-            made.append((name, store))
             return store
 
         yield make
-        for name, store in made:
-            store.database.close()
-            admin.execute(f"drop database {name} with (force)".encode())
 
 
 def pytest_report_header() -> str:

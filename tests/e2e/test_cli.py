@@ -3,16 +3,20 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
+from conftest import Store, copy_of
 
-from kbwiki import __version__, config, embedded
+from kbwiki import __version__, config, db, embedded
 from kbwiki.cli import main
+from kbwiki.embedded import Cluster
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -31,15 +35,25 @@ RUSSIAN = """# Линейное внимание
 """
 
 
+def _write_notes(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "fast-weights.md").write_text(ENGLISH, "utf-8")
+    (folder / "внимание.md").write_text(RUSSIAN, "utf-8")
+
+
 @pytest.fixture
 def run(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Run:
     """Run a command in a folder with two notes; return its code, output and errors."""
-    (tmp_path / "papers").mkdir()
-    (tmp_path / "papers" / "fast-weights.md").write_text(ENGLISH, "utf-8")
-    (tmp_path / "papers" / "внимание.md").write_text(RUSSIAN, "utf-8")
-    monkeypatch.chdir(tmp_path)
+    _write_notes(tmp_path / "papers")
+    return _runner(url, tmp_path, monkeypatch, capsys)
+
+
+def _runner(
+    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("KBWIKI_DATABASE_URL", url)
 
     def command(*args: str) -> tuple[int, str, str]:
@@ -57,13 +71,33 @@ def _objects(text: str) -> list[dict[str, object]]:
 STAGES = ("ingest", "extract", "resolve", "write", "link", "classify-edges", "export")
 
 
+@pytest.fixture(scope="module")
+def whole(
+    cluster: Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path]]:
+    """The database and the folder of a store with the two notes, after every stage but embed."""
+    folder = tmp_path_factory.mktemp("whole")
+    _write_notes(folder / "papers")
+    with copy_of(cluster, template) as name:
+        with closing(db.connect(cluster.url(name))) as database:
+            reports = Store(database, folder).build(folder / "papers")
+        assert not any(report.n_failed for report in reports.values())
+        yield name, folder
+
+
 @pytest.fixture
-def built(run: Run) -> Run:
-    """The same, after every stage but embed."""
-    for stage in STAGES:
-        code, _, err = run(stage, "papers") if stage == "ingest" else run(stage)
-        assert (code, err) == (0, "")
-    return run
+def built(
+    cluster: Cluster,
+    whole: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Run]:
+    """Run a command in a folder with two notes that went through every stage but embed."""
+    name, folder = whole
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    with copy_of(cluster, name) as copy:
+        yield _runner(cluster.url(copy), tmp_path, monkeypatch, capsys)
 
 
 def test_each_stage_is_a_command_and_says_what_it_did(run: Run) -> None:
@@ -192,7 +226,7 @@ def test_classify_edges_batch_prints_a_table(built: Run) -> None:
 
 
 def test_another_model_is_refused_and_text_search_goes_on(
-    built: Run, url: str, monkeypatch: pytest.MonkeyPatch
+    built: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert built("embed")[0] == 0
     monkeypatch.setenv("KBWIKI_EMBEDDER", "e5-small-q4")
