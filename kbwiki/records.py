@@ -62,6 +62,16 @@ class Document:
     notes: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     """Other names of what the title names, as front matter gives them."""
+    references: tuple["Reference", ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What a bibliography says of a paper; ``key`` is the canonical key of its title."""
+
+    key: str
+    authors: tuple[str, ...]
+    year: int | None
 
 
 @dataclass(frozen=True, slots=True)

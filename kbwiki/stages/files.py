@@ -5,12 +5,14 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pathspec
 
 from kbwiki.errors import InputError
+from kbwiki.stages.archives import SUFFIXES, is_archive, list_members
 from kbwiki.text.normal import clean_line
 from kbwiki.text.readers import READERS, suffix_of
 
@@ -29,6 +31,8 @@ class FileItem:
     mtime_ns: int = 0
     problem: str = ""
     hint: str = ""
+    read: Callable[[int], bytes] | None = None
+    """For a member of an archive: returns at most so many of its bytes."""
 
 
 @dataclass(slots=True)
@@ -104,7 +108,7 @@ class _Walk:
             n_hits = self.n_hits
             self._folder(path, [s for folder in self._above(path) for s in self._ignored(folder)])
             if self.n_hits == n_hits:
-                known = ", ".join(READERS)
+                known = ", ".join([*READERS, *SUFFIXES])
                 self._problem(path, "no file to read in this folder", f"Known kinds: {known}.")
         else:
             self._file(path, info)
@@ -162,7 +166,7 @@ class _Walk:
             is_folder = False
         if _is_ignored(path, is_folder, specs):
             return
-        is_readable = suffix_of(entry.name) in READERS
+        is_readable = suffix_of(entry.name) in READERS or is_archive(entry.name)
         if is_folder:
             if not self._is_exported(path, linked=entry.is_symlink()):
                 self._folder(path, specs)
@@ -188,7 +192,31 @@ class _Walk:
         if not stat.S_ISREG(info.st_mode):
             self._problem(path, "it is no regular file", "Leave it out with .kbwikiignore.")
             return
+        if is_archive(path.name):
+            self._archive(path, info)
+            return
         self._add(FileItem(path, uri_of(path, self.root), info.st_size, info.st_mtime_ns))
+
+    def _archive(self, path: Path, info: os.stat_result) -> None:
+        """Add the files in an archive, under its path as if it were a folder."""
+        specs = [s for folder in self._above(path) for s in self._ignored(folder)]
+        try:
+            members = list_members(path)
+        except InputError as error:
+            self._problem(path, error.message, error.hint)
+            return
+        n_hits = self.n_hits
+        for member in members:
+            inside = path / member.name
+            if _is_ignored(inside, False, specs):
+                continue
+            uri = uri_of(inside, self.root)
+            if member.problem:
+                self._add(FileItem(inside, uri, problem=member.problem, hint=member.hint))
+            elif suffix_of(member.name) in READERS:
+                self._add(FileItem(inside, uri, member.size, info.st_mtime_ns, read=member.read))
+        if self.n_hits == n_hits:
+            self._problem(path, "no file to read in this archive", "See what it holds.")
 
     def _problem(self, path: Path, problem: str, hint: str) -> None:
         self.found.blind.add(path)
@@ -239,6 +267,8 @@ def read_file(item: FileItem, max_bytes: int) -> tuple[bytes, str]:
             f"{where}: {item.size / 1e6:.0f} MB is over the limit of {max_bytes / 1e6:.0f} MB.",
             "Split it, or set KBWIKI_MAX_FILE_MB.",
         )
+    if item.read is not None:
+        return _read_member(item, where, max_bytes)
     try:
         with item.path.open("rb") as file:
             before = os.fstat(file.fileno())
@@ -252,4 +282,15 @@ def read_file(item: FileItem, max_bytes: int) -> tuple[bytes, str]:
         raw
     ) != after.st_size:
         raise InputError(f"{where}: the file changed while it was read.", "Run the command again.")
+    return raw, hashlib.sha256(raw).hexdigest()
+
+
+def _read_member(item: FileItem, where: str, max_bytes: int) -> tuple[bytes, str]:
+    assert item.read is not None
+    try:
+        raw = item.read(max_bytes + 1)
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}.", error.hint) from error
+    if len(raw) != item.size:
+        raise InputError(f"{where}: its archive is cut or changed.", "Run the command again.")
     return raw, hashlib.sha256(raw).hexdigest()

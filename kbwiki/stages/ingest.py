@@ -175,6 +175,7 @@ def _source(read: Read, document: Document) -> dict[str, object]:
             "marks": [[m.kind, m.start, m.end, m.target] for m in document.marks],
             "pages": list(document.pages),
             "aliases": list(document.aliases),
+            "references": [[r.key, list(r.authors), r.year] for r in document.references],
         },
         "notes": list(document.notes),
         "reader": READER + reader_kind(read.item.uri),

@@ -96,7 +96,7 @@ def read_markdown(text: str) -> Document:
         meta = read_front_matter(tokens[0].content)
     builder = Builder()
     _walk(tokens, builder)
-    blocks = _mark_references(builder)
+    blocks = mark_references(builder)
     plain = builder.text().rstrip()
     heading = next(
         (plain[b.start : b.end] for b in blocks if b.kind == "heading" and b.level == 1), ""
@@ -227,7 +227,7 @@ def is_references(heading: str) -> bool:
     return bool(_REFERENCES.fullmatch(clean_line(heading)))
 
 
-def _mark_references(builder: Builder) -> list[Block]:
+def mark_references(builder: Builder) -> list[Block]:
     """Return the blocks; those under a heading such as References become ``references``."""
     text = builder.text()
     out: list[Block] = []

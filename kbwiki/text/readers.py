@@ -173,6 +173,77 @@ def _read_pdf(raw: bytes) -> Document:
     return read_pdf(raw)
 
 
+def _read_docx(raw: bytes) -> Document:
+    from kbwiki.text.office import read_docx
+
+    return read_docx(raw)
+
+
+def _read_pptx(raw: bytes) -> Document:
+    from kbwiki.text.office import read_pptx
+
+    return read_pptx(raw)
+
+
+def _read_xlsx(raw: bytes) -> Document:
+    from kbwiki.text.office import read_xlsx
+
+    return read_xlsx(raw)
+
+
+def _read_epub(raw: bytes) -> Document:
+    from kbwiki.text.epub import read_epub
+
+    return read_epub(raw, _read_chapter)
+
+
+def _read_chapter(raw: bytes) -> Document:
+    """Read a page of a book: all of its text where little of it looks like an article."""
+    import trafilatura
+
+    document = _read_html(raw)
+    whole = clean_line(trafilatura.html2txt(decode(raw)))
+    if len(document.text) < 0.5 * len(whole):
+        return read_markdown(_escaped(whole))
+    return document
+
+
+def _read_rst(raw: bytes) -> Document:
+    from kbwiki.text.restructured import read_rst
+
+    return read_rst(decode(raw))
+
+
+def _read_latex(raw: bytes) -> Document:
+    from kbwiki.text.latex import read_latex
+
+    return read_latex(decode(raw))
+
+
+def _read_notebook(raw: bytes) -> Document:
+    from kbwiki.text.data import read_notebook
+
+    return read_notebook(decode(raw))
+
+
+def _read_csv(raw: bytes) -> Document:
+    from kbwiki.text.data import read_csv
+
+    return read_csv(decode(raw))
+
+
+def _read_jsonl(raw: bytes) -> Document:
+    from kbwiki.text.data import read_jsonl
+
+    return read_jsonl(decode(raw))
+
+
+def _read_bibtex(raw: bytes) -> Document:
+    from kbwiki.text.bibtex import read_bibtex
+
+    return read_bibtex(decode(raw))
+
+
 READERS: dict[str, Callable[[bytes], Document]] = {
     ".md": _read_md,
     ".markdown": _read_md,
@@ -180,5 +251,18 @@ READERS: dict[str, Callable[[bytes], Document]] = {
     ".text": _read_txt,
     ".html": _read_html,
     ".htm": _read_html,
+    ".xhtml": _read_html,
     ".pdf": _read_pdf,
+    ".docx": _read_docx,
+    ".pptx": _read_pptx,
+    ".xlsx": _read_xlsx,
+    ".epub": _read_epub,
+    ".ipynb": _read_notebook,
+    ".rst": _read_rst,
+    ".tex": _read_latex,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".jsonl": _read_jsonl,
+    ".ndjson": _read_jsonl,
+    ".bib": _read_bibtex,
 }

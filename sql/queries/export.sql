@@ -7,8 +7,14 @@ select c.key, c.slug, c.title, a.lang, c.kind, c.n_sources, a.summary, a.body, a
 from kb.concept c join kb.article a on a.concept_id = c.id;
 
 -- name: list_source_pages
+-- What a paper does not say of itself, a bibliography of the store does, and then what a model read.
+with told as (
+    select distinct on (r ->> 0) r ->> 0 as key, array(select jsonb_array_elements_text(r -> 1)) as authors, (r ->> 2)::int as year
+    from kb.source b cross join jsonb_array_elements(b.structure -> 'references') as r
+    order by r ->> 0, b.sha256)
 select p.key, p.slug, p.title, a.lang, a.summary, a.body, a.engine, s.dated, s.sha256, s.notes,
-       case when s.authors = '{}' then e.authors else s.authors end as authors, coalesce(s.year, e.year) as year,
+       case when s.authors <> '{}' then s.authors when r.authors <> '{}' then r.authors else e.authors end as authors,
+       coalesce(s.year, r.year, e.year) as year,
        jsonb_array_length(s.structure -> 'pages') as n_pages,
        array(select u.uri from kb.source_uri u where u.source_id = s.id order by u.uri collate "C") as uris,
        array(select distinct c.key from kb.mention m join kb.concept c on c.id = m.concept_id
@@ -16,7 +22,8 @@ select p.key, p.slug, p.title, a.lang, a.summary, a.body, a.engine, s.dated, s.s
 from kb.source_page p
 join kb.source s on s.id = p.source_id
 join kb.extraction e on e.source_id = p.source_id
-join kb.article a on a.source_id = p.source_id;
+join kb.article a on a.source_id = p.source_id
+left join told r on r.key = regexp_replace(p.key, '[|][^|]*$', '');  -- what follows the title is a file's name
 
 -- name: list_citations
 select case when a.concept_id is null then 'sources' else 'concepts' end as folder, coalesce(c.key, p.key) as key,

@@ -299,3 +299,18 @@ def test_a_problem_is_not_counted_as_before(store: Store, notes: Path) -> None:
     report = store.build(notes, store.root / "missing")["ingest"]
     assert report.n_failed == 2
     assert report.outcome.note == "0 new, 0 changed, 2 as before"
+
+
+@pytest.mark.parametrize("title", ["Линейное внимание", "Linear attention"])
+def test_a_bibliography_tells_who_wrote_the_paper_it_names(store: Store, title: str) -> None:
+    folder = store.root / "notes"
+    folder.mkdir()
+    (folder / "a.md").write_text(NOTE.format(title), "utf-8")
+    entry = "@article{a, title={%s}, author={Ли, Анна}, year={2020}}\n"
+    (folder / "refs.bib").write_text(entry % title.upper(), "utf-8")
+    store.build(folder)
+    [page] = [
+        p for n, p in store.files().items() if n.startswith("sources/") and "a.md" in p.decode()
+    ]
+    assert "Анна Ли" in page.decode()
+    assert "year: 2020" in page.decode()

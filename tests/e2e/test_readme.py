@@ -11,7 +11,8 @@ from conftest import ROOT
 from kbwiki.cli import main
 from kbwiki.cli.app import app
 from kbwiki.config import Settings
-from kbwiki.text.readers import READERS
+from kbwiki.stages.archives import SUFFIXES
+from kbwiki.text.readers import READERS, reader_kind
 from kbwiki.verbs import STAGES
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -86,9 +87,9 @@ def test_the_table_of_settings_is_complete() -> None:
 
 def test_every_format_it_names_has_a_reader() -> None:
     sentence = README[README.index("It reads `.md`") :].split("\n\n")[0]
-    named = set(re.findall(r"`(\.[a-z]+)`", sentence.split("Name what")[0]))
-    assert named
-    assert named <= READERS.keys()
+    named = set(re.findall(r"`(\.[a-z.]+)`", sentence.split("Name what")[0]))
+    assert named <= READERS.keys() | set(SUFFIXES)
+    assert {reader_kind(f"a{suffix}") for suffix in named} >= set(map(reader_kind, READERS))
 
 
 def test_links_to_files_lead_somewhere() -> None:

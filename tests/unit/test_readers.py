@@ -54,7 +54,7 @@ def test_signs_of_plain_text_stay() -> None:
 @pytest.mark.parametrize(
     ("name", "raw"),
     [
-        pytest.param("a.docx", b"x", id="unknown format"),
+        pytest.param("a.mp3", b"x", id="unknown format"),
         pytest.param("noext", b"x", id="no suffix"),
         pytest.param("a.md", b" \n", id="blank file"),
         pytest.param("a.md", b"---\ntitle: x\n---\n", id="front matter alone"),

@@ -1,0 +1,135 @@
+"""Archives: their files are sources under the archive's name, within bounds; none escapes."""
+
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from conftest import Store
+
+from kbwiki.errors import InputError
+from kbwiki.stages import archives
+from kbwiki.stages.archives import list_members
+
+NOTE = "# {0}\n\n**{0}** — это способ хранить прошлое. В тексте {0} встречается ещё раз.\n"
+NOTES = {
+    "ru/линейное.md": NOTE.format("Линейное внимание"),
+    "en/hopfield.md": "# Hopfield network\n\nA **Hopfield network** is a memory of patterns.\n",
+}
+
+
+def _zip(path: Path, files: dict[str, str]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+def _tar(path: Path, files: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def _pack(path: Path, files: dict[str, str]) -> Path:
+    return (_zip if path.suffix == ".zip" else _tar)(path, files)
+
+
+def _uris(store: Store) -> list[str]:
+    return [row["uri"] for row in store.database.dicts("list_source_uris")]
+
+
+@pytest.mark.parametrize("name", ["заметки.zip", "a.tar.gz", "a.tgz", "a.tar"])
+def test_files_of_an_archive_are_sources_under_its_name(store: Store, name: str) -> None:
+    folder = store.root / "notes"
+    folder.mkdir()
+    path = _pack(folder / name, {**NOTES, ".hidden.md": "x", "__MACOSX/a.md": "x", "a.bin": "x"})
+    report = store.build(folder)["ingest"]
+    assert report.failures == ()
+    assert _uris(store) == [f"notes/{name}/en/hopfield.md", f"notes/{name}/ru/линейное.md"]
+    assert store.build(path)["ingest"].outcome.note == "0 new, 0 changed, 2 as before"
+    _pack(path, {"en/hopfield.md": NOTES["en/hopfield.md"]})
+    note = store.build(folder)["ingest"].outcome.note
+    assert f"1 vanished (notes/{name}/ru/линейное.md): --prune removes them" in note
+    path.unlink()
+    (folder / "en.md").write_text(NOTES["en/hopfield.md"], "utf-8")
+    assert "1 moved" in store.build(folder)["ingest"].outcome.note
+
+
+def test_an_archive_that_cannot_be_opened_any_more_loses_nothing(store: Store) -> None:
+    path = _zip(store.root / "a.zip", NOTES)
+    store.build(path)
+    path.write_bytes(path.read_bytes()[:99])
+    report = store.build(path)["ingest"]
+    assert report.failures == (("a.zip", "a.zip: it is broken or no archive. Save a clean copy."),)
+    assert "2 not found" in report.outcome.note
+    assert len(_uris(store)) == 2
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar.gz"])
+def test_a_path_that_leads_outside_is_refused_and_the_rest_is_read(store: Store, name: str) -> None:
+    folder = store.root / "notes"
+    folder.mkdir()
+    _pack(folder / name, {"../escape.md": "x", "/etc/absolute.md": "x", **NOTES})
+    report = store.build(folder)["ingest"]
+    assert [(item, "outside its archive" in why) for item, why in report.failures] == [
+        (f"notes/{name}/escape.md", True),
+        (f"notes/{name}/etc/absolute.md", True),
+    ]
+    assert len(_uris(store)) == 2
+    assert not (store.root / "escape.md").exists()
+
+
+def test_a_zip_bomb_is_refused_and_the_rest_is_read(store: Store) -> None:
+    path = _zip(store.root / "a.zip", {"bomb.txt": "0" * 20_000_000, **NOTES})
+    [(item, why)] = store.build(path)["ingest"].failures
+    assert (item, "unpacks to far more" in why) == ("a.zip/bomb.txt", True)
+    assert len(_uris(store)) == 2
+
+
+def test_a_packed_tar_that_is_a_bomb_is_not_unpacked_whole(tmp_path: Path) -> None:
+    path = _tar(tmp_path / "a.tgz", {"bomb.txt": "0" * 60_000_000})
+    with pytest.raises(InputError, match="unpacks to far more"):
+        list_members(path)
+
+
+def test_links_and_archives_in_archives_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    with tarfile.open(path, "w") as archive:
+        link = tarfile.TarInfo("link.md")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+        archive.addfile(tarfile.TarInfo("inner.zip"))
+    assert {m.name: m.problem for m in list_members(path)} == {
+        "link.md": "it is no regular file",
+        "inner.zip": "it is an archive in an archive",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"), [("MAX_MEMBERS", 1, "over 1 files"), ("MAX_UNPACKED", 99, "0 MB")]
+)
+@pytest.mark.parametrize("kind", ["a.zip", "a.tar.gz"])
+def test_count_and_size_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, value: int, why: str
+) -> None:
+    path = _pack(tmp_path / kind, NOTES)
+    monkeypatch.setattr(archives, name, value)
+    with pytest.raises(InputError, match=why):
+        list_members(path)
+
+
+def test_depth_is_bounded(tmp_path: Path) -> None:
+    [member] = list_members(_zip(tmp_path / "a.zip", {"x/" * 30 + "a.md": "x"}))
+    assert "folders deep" in member.problem
+
+
+def test_russian_names_of_an_old_archive_are_read(tmp_path: Path) -> None:
+    path = _zip(tmp_path / "a.zip", {"xxxxxxx.md": "# Заметка\n\nТекст.\n"})
+    raw = path.read_bytes().replace(b"xxxxxxx", "заметка".encode("cp866"))
+    path.write_bytes(raw)
+    assert [m.name for m in list_members(path)] == ["заметка.md"]
