@@ -17,69 +17,83 @@ cross join lateral (
     select power(0.5, greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / h.half_life) as decay
 ) d;
 
--- How far the cosine of a text with a question lies above those of everyday sentences, in their deviations.
-create or replace function kb.stands_out(question_vector text, model_name text, shas text[])
-returns table (text_sha text, margin real)
-language sql stable
-set search_path = pg_catalog, public
-as $$
-    with known as materialized (
-        select c.text_sha, c.cosine
-        from kb.cosines(question_vector, model_name, shas || (select array_agg(b.text_sha) from kb.background b)) c
-    ),
-    nothing as (
-        select avg(k.cosine) as mean, stddev_pop(k.cosine) as deviation
-        from known k where k.text_sha in (select b.text_sha from kb.background b)
-    )
-    select k.text_sha, coalesce((k.cosine - n.mean) / nullif(n.deviation, 0), 0)::real
-    from known k, nothing n where k.text_sha = any (shas)
-$$;
-
--- Memories that fit a question, as one agent may see them. A hit shares a quarter of the question's weight in
--- words with it, or stands out by meaning; what scores far below the best is left out. ``score`` is the text score,
--- less for another date than the question names, less for what was long not used; what was superseded ranks last.
+-- Memories that fit a question, as one agent may see them. A hit shares words of some weight with it, or stands out
+-- by meaning: margin says how far its cosine lies above those of everyday sentences, in their deviations. What scores
+-- far below the best is left out. score is the text score, less for another date than the question names, less for
+-- what was long not used; what was superseded ranks last.
 create or replace function kb.find_memories(
     question text, question_vector text, model_name text, me text, in_domain text, on_topic text,
     first_at timestamptz, last_at timestamptz, with_archived boolean, floor_words real, floor_margin real, max_hits int
 ) returns table (id bigint, score real, words real, margin real)
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog
 set jit = off
 as $$
-    with hit as materialized (
-        select t.pool, e.record_id, t.words, t.vectors
-        from kb.search_text(question, question_vector, model_name, array['memory/en', 'memory/ru'], null, null, 400) t
-        join kb.entry e on e.id = t.entry_id
+#variable_conflict use_column
+declare
+    pools text[] := array['memory/en', 'memory/ru'];
+    -- where only some of the memories are wanted, more have to be looked at
+    n int := case when in_domain = '' and on_topic = '' then greatest(100, 4 * max_hits) else 1000 end;
+begin
+    return query
+    with word as materialized (
+        select w.pool, w.entry_id, w.score from kb.search_words(question, pools, null, null, n, 6000, n) w
+    ),
+    near as materialized (
+        select v.pool, v.entry_id, v.mean, v.best
+        from kb.search_vectors(question_vector, model_name, pools, null, null, n) v where question_vector is not null
+    ),
+    spread as materialized (
+        select v.pool, max(v.mean) as mean, max(v.best) as best from near v group by v.pool
     ),
     seen as materialized (
-        select h.pool, h.words, h.vectors, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
-        from hit h
-        join kb.memory m on m.id = h.record_id
+        select h.pool, h.words, m.id, m.text_sha, m.superseded_by, m.at, s.decay, s.importance
+        from (
+            select coalesce(w.pool, v.pool) as pool, coalesce(w.entry_id, v.entry_id) as entry_id, coalesce(w.score, 0) as words
+            from word w full join near v on v.entry_id = w.entry_id
+        ) h
+        join kb.entry e on e.id = h.entry_id
+        join kb.memory m on m.id = e.record_id
         join kb.memory_state s on s.id = m.id
         where m.owner in ('', me) and (in_domain = '' or m.domain = in_domain) and (on_topic = '' or m.topic = on_topic)
           and (with_archived or not s.is_archived)
     ),
-    near as (
-        select n.text_sha, n.margin
-        from kb.stands_out(question_vector, model_name, (select array_agg(s.text_sha) from seen s)) n
+    known as materialized (
+        select c.text_sha, c.cosine
+        from kb.cosines(question_vector, model_name, (select array_agg(x.text_sha) from (
+            select k.text_sha from seen k union select b.text_sha from kb.background b) x)) c
         where question_vector is not null
     ),
+    nothing as (
+        select avg(k.cosine) as mean, stddev_pop(k.cosine) as deviation
+        from known k join kb.background b on b.text_sha = k.text_sha
+    ),
+    close as (
+        select s.id, s.words, s.superseded_by, s.at, s.decay, s.importance, s.pool,
+               greatest((k.cosine - p.mean) / greatest(p.best - p.mean, 1e-6), 0) as vectors,
+               coalesce((k.cosine - o.mean) / nullif(o.deviation, 0), 0) as margin
+        from seen s
+        cross join nothing o
+        left join known k on k.text_sha = s.text_sha
+        left join spread p on p.pool = s.pool
+    ),
     fit as (
-        select s.id, s.words, coalesce(n.margin, 0) as margin,
+        select c.id, c.words, c.margin,
                -- The best of a few memories is not good for that: it counts in full if it stands out.
-               (2 * s.words
-                + greatest(s.vectors * least(max(n.margin) over (partition by s.pool) / 6, 1), least(n.margin / 12, 1), 0)) / 3
-               * (0.75 + 0.25 * s.decay) * (0.9 + 0.1 * s.importance)
-               * case when first_at is null then 1 when s.at between first_at and last_at then 1 else 0.5 end as score,
-               case when s.superseded_by is null then 1 else 0.05 end as standing
-        from seen s left join near n on n.text_sha = s.text_sha
-        where s.words >= floor_words or coalesce(n.margin, 0) >= floor_margin
+               (2 * c.words + greatest(c.vectors * least(max(c.margin) over (partition by c.pool) / 6, 1),
+                                       least(c.margin / 12, 1), 0)) / 3
+               * (0.75 + 0.25 * c.decay) * (0.9 + 0.1 * c.importance)
+               * case when first_at is null or c.at between first_at and last_at then 1 else 0.5 end as score,
+               case when c.superseded_by is null then 1 else 0.05 end as standing
+        from close c
+        where c.words >= floor_words or c.margin >= floor_margin
     )
     select f.id, least(1, f.score * f.standing)::real, f.words::real, f.margin::real
     from (select i.id, i.score, i.standing, i.words, i.margin, max(i.score) over () as best from fit i) f
     where f.score >= 0.3 * f.best
     order by f.score * f.standing desc, f.id
-    limit max_hits
+    limit max_hits;
+end
 $$;
 
 -- Count a use and note that the session has heard of these; a reader may do this and write nothing else.
