@@ -214,12 +214,14 @@ def test_a_plan_and_costs_are_one_object_a_line(
     assert [(row["stage"], row["calls"] > 0) for row in rows] == [
         ("extract", True),
         ("write", True),
+        ("classify-edges", False),  # the rules are sure of all that the notes say
     ]
     monkeypatch.setenv("KBWIKI_ENGINE", "local")
     rows = [json.loads(line) for line in run("plan", "--json")[1].splitlines()]
     assert [(row["stage"], row["calls"], row["usd"]) for row in rows] == [
         ("extract", 0, 0.0),
         ("write", 0, 0.0),
+        ("classify-edges", 0, 0.0),
     ]
     assert gemini.asked() == []
 
