@@ -77,7 +77,7 @@ def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:
 def finish(services: Services) -> str:
     """Settle the search index; return how many vectors there are, and of which model."""
     database = services.database
-    database.run("fold_tally")
+    database.run("settle_index")
     model = database.value("read_setting", {"name": "embedder"})
     if not model:
         return ""

@@ -49,6 +49,8 @@ class _Run:
     shas: set[tuple[str, str]]
     """The bytes that the store holds, as (sha256, reader)."""
     kinds: dict[str, str] = field(default_factory=dict)
+    unindexed: list[int] = field(default_factory=list)
+    """Sources whose chunks search cannot find yet."""
 
     def is_named(self, uri: str) -> bool:
         """Tell whether a uri lies under a folder that this run walked or should have walked."""
@@ -149,6 +151,10 @@ def save(services: Services, item: FileItem, read: Read) -> None:
     run.kinds[item.uri] = "new" if old is None else "same" if old == read.sha256 else "changed"
     if old not in {None, read.sha256}:
         database.run("delete_unnamed_source", {"sha256": old})
+    if len(run.unindexed) >= BATCH:
+        # Last, so that whoever waits for the index is waited for by nobody.
+        database.run("index_chunks", {"sources": run.unindexed})
+        run.unindexed = []
 
 
 def _save_source(services: Services, read: Read, document: Document) -> None:
@@ -158,6 +164,7 @@ def _save_source(services: Services, read: Read, document: Document) -> None:
     text = document.text
     chunks = [_chunk(chunk, text[chunk.start : chunk.end]) for chunk in read.chunks]
     database.run("save_chunks", {"source_id": source_id, "chunks": {"chunks": chunks}})
+    _run(services).unindexed.append(source_id)
     _run(services).shas.add((read.sha256, READER + reader_kind(read.item.uri)))
 
 
@@ -210,7 +217,7 @@ def finish(services: Services) -> str:
         services.database.run("delete_uris", {"uris": moved + vanished * services.prune})
         if services.prune:
             services.database.run("delete_sources_without_uri")
-    services.database.run("fold_tally")
+    services.database.run("settle_index")
     if moved:
         said.append(f"{len(moved)} moved")
     if vanished and services.prune:

@@ -1,5 +1,5 @@
--- The search index, kept by triggers: whatever writes or removes a text, the index follows in the same
--- transaction.
+-- The search index. Triggers keep it: what writes or removes a text changes it in the same transaction. Only new
+-- chunks, of which there may be very many, are indexed a batch at a time, by kb.index_chunks.
 
 -- The statements of an article's body: no headings, no markup of links and footnotes (see text/links.py).
 create or replace function kb.body_words(body text) returns text
@@ -18,28 +18,26 @@ create or replace function kb.index_texts(
 ) returns void
 language sql volatile
 set search_path = pg_catalog
+-- arrays hide how many rows they hold
+set enable_nestloop = off
 as $$
-    with given as (
-        select u.id, u.pool, u.source_id, u.concept_id, u.body, u.sha
+    with given as materialized (
+        select u.id, u.pool, u.source_id, u.concept_id, u.sha,
+               to_tsvector(kb.text_config(regexp_replace(u.pool, '^.*/', '')), u.body) as words
         from unnest(ids, pools, sources, concepts, bodies, shas) as u (id, pool, source_id, concept_id, body, sha)
-    ),
-    worded as materialized (
-        select g.id, l.lexeme, l.tf from given g, kb.lexemes(regexp_replace(g.pool, '^.*/', ''), g.body) l
-    ),
-    sized as (
-        select g.id, coalesce(sum(w.tf), 0)::int as length
-        from given g left join worded w on w.id = g.id
-        group by g.id
     ),
     entered as (
         insert into kb.entry (kind, record_id, pool, source_id, concept_id, length, text_sha)
-        select new_kind, g.id, g.pool, g.source_id, g.concept_id, s.length, g.sha
-        from given g join sized s on s.id = g.id
+        select new_kind, g.id, g.pool, g.source_id, g.concept_id,
+               (select coalesce(sum(cardinality(l.positions)), 0) from unnest(g.words) l), g.sha
+        from given g
         returning id, record_id, pool, length
     ),
     posted as (
         insert into kb.posting (entry_id, length, tf, pool, lexeme)
-        select e.id, e.length, w.tf, e.pool, w.lexeme from entered e join worded w on w.id = e.record_id
+        select e.id, e.length, cardinality(l.positions), e.pool, l.lexeme
+        from entered e join given g on g.id = e.record_id
+        cross join lateral unnest(g.words) l
         returning pool, lexeme
     )
     insert into kb.tally (pool, lexeme, n, length)
@@ -83,15 +81,41 @@ begin
 end
 $$;
 
-create or replace function kb.index_chunk() returns trigger
-language plpgsql
+-- Index the chunks that are not yet: those of some sources, or all that a run which was killed left behind too.
+-- One transaction at a time. A chunk that another is about to remove is passed over, and one that is read here
+-- cannot be removed before its entry can be seen.
+create or replace function kb.index_chunks(of_sources bigint[]) returns void
+language plpgsql volatile
 set search_path = pg_catalog
 as $$
+declare
+    step constant int := 2000;
+    missing bigint[];
 begin
-    perform kb.index_texts('chunk', array_agg(id), array_agg(lang), array_agg(source_id), array_agg(null::bigint),
-                           array_agg(array_to_string(headings, ' ') || ' ' || text), array_agg(text_sha))
-    from added having count(*) > 0;
-    return null;
+    perform pg_advisory_xact_lock(hashtextextended('kbwiki:index_chunks', 0));
+    if of_sources is null then
+        missing := array(
+            select k.id from kb.chunk k
+            where not exists (select from kb.entry e where e.kind = 'chunk' and e.record_id = k.id)
+            order by k.id);
+    else
+        missing := array(
+            select k.id from kb.chunk k
+            where k.source_id = any (of_sources)
+              and not exists (select from kb.entry e where e.kind = 'chunk' and e.record_id = k.id)
+            order by k.id);
+    end if;
+    for at in 1 .. cardinality(missing) by step loop
+        perform kb.index_texts('chunk', array_agg(k.id), array_agg(k.lang), array_agg(k.source_id),
+                               array_agg(null::bigint), array_agg(array_to_string(k.headings, ' ') || ' ' || k.text),
+                               array_agg(k.text_sha))
+        from (
+            select o.id, o.lang, o.source_id, o.headings, o.text, o.text_sha
+            from kb.chunk o where o.id = any (missing[at:at + step - 1])
+            for key share skip locked
+        ) k
+        having count(*) > 0;
+    end loop;
 end
 $$;
 
@@ -186,8 +210,6 @@ begin
 end
 $$;
 
-create or replace trigger chunk_indexed after insert on kb.chunk referencing new table as added
-    for each statement execute function kb.index_chunk();
 create or replace trigger chunk_unindexed after delete on kb.chunk referencing old table as removed
     for each statement execute function kb.unindex_rows('chunk');
 create or replace trigger concept_indexed after insert on kb.concept referencing new table as added
@@ -213,10 +235,7 @@ create or replace trigger answer_unindexed after delete on kb.answer referencing
 do $$
 begin
     if not exists (select from kb.entry) and exists (select from kb.chunk) then
-        perform kb.index_texts('chunk', array_agg(id), array_agg(lang), array_agg(source_id),
-                               array_agg(null::bigint), array_agg(array_to_string(headings, ' ') || ' ' || text),
-                               array_agg(text_sha))
-        from kb.chunk having count(*) > 0;
+        perform kb.index_chunks(null);
         perform kb.index_texts('concept', array_agg(id), array_agg(lang), array_agg(null::bigint), array_agg(id),
                                array_agg(search_text), array_agg(text_sha))
         from kb.concept having count(*) > 0;

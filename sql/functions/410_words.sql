@@ -49,13 +49,14 @@ declare
     lexemes text[];
     weights real[];
     lengths real[];
+    dfs bigint[];
     takes bigint[];
     is_limited boolean := kinds is not null or sources is not null;
 begin
-    select array_agg(w.pool), array_agg(w.lexeme), array_agg(w.share), array_agg(w.avg_length), array_agg(w.take)
-    into names, lexemes, weights, lengths, takes
+    select array_agg(w.pool), array_agg(w.lexeme), array_agg(w.share), array_agg(w.avg_length), array_agg(w.df), array_agg(w.take)
+    into names, lexemes, weights, lengths, dfs, takes
     from (
-        select q.pool, q.lexeme, q.share, q.avg_length,
+        select q.pool, q.lexeme, q.share, q.avg_length, q.df,
                -- how many postings of this word may be read, after those of the rarer ones
                least(q.df, greatest(0, max_postings - sum(q.df) over rarer + q.df)) as take
         from kb.question_words(question, pools) q
@@ -64,17 +65,28 @@ begin
     ) w;
     return query
     with word as (
-        select u.pool, u.lexeme, u.weight, u.avg_length, u.take, u.take > 0 as finds
-        from unnest(names, lexemes, weights, lengths, takes) as u (pool, lexeme, weight, avg_length, take)
+        select u.pool, u.lexeme, u.weight, u.avg_length, u.take, u.take > 0 as finds, u.take < u.df as is_cut
+        from unnest(names, lexemes, weights, lengths, dfs, takes) as u (pool, lexeme, weight, avg_length, df, take)
     ),
     found as materialized (
         select w.pool, p.entry_id, sum(w.weight * p.tf * 2.2 / (p.tf + 1.2 * (0.25 + 0.75 * p.length / w.avg_length))) as score
         from word w
         cross join lateral (
             select o.entry_id, o.tf, o.length from kb.posting o
-            where o.lexeme = w.lexeme and o.pool = w.pool
-            order by o.tf desc
-            limit w.take
+            where not w.is_cut and o.lexeme = w.lexeme and o.pool = w.pool
+            union all
+            (select b.entry_id, b.tf, b.length
+             from (
+                 (select o.entry_id, o.tf, o.length from kb.posting o
+                  where w.is_cut and o.lexeme = w.lexeme and o.pool = w.pool and o.tf > 1
+                  order by o.tf desc
+                  limit w.take)
+                 union all
+                 (select o.entry_id, o.tf, o.length from kb.posting o
+                  where w.is_cut and o.lexeme = w.lexeme and o.pool = w.pool and o.tf = 1
+                  limit w.take)
+             ) b
+             limit w.take)
         ) p
         where w.finds
         group by w.pool, p.entry_id

@@ -37,11 +37,17 @@ with anew as (delete from kb.setting where name = 'resolve'),
 delete from kb.chunk where source_id = %(source_id)s;
 
 -- name: save_chunks
--- Each row of the JSON is one chunk; the search index follows by itself.
+-- Each row of the JSON is one chunk.
 insert into kb.chunk (source_id, ordinal, start_at, end_at, page, headings, lang, text, text_sha)
 select %(source_id)s, c.ordinal, c.start_at, c.end_at, c.page, c.headings, c.lang, c.text, kb.sha(c.text)
 from jsonb_to_recordset(%(chunks)s::jsonb -> 'chunks') as c (ordinal int, start_at int, end_at int, page int, headings text[],
                                                       lang text, text text);
+
+-- name: index_chunks
+select kb.index_chunks(%(sources)s::bigint[]);
+
+-- name: settle_index
+select kb.index_chunks(null), kb.fold_tally();
 
 -- name: fold_tally
 select kb.fold_tally();

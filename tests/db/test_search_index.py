@@ -1,0 +1,92 @@
+"""The index of words: what it holds of sources that come, are killed half way, and go."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+from conftest import Store
+
+from kbwiki.search import Query, search
+from kbwiki.stages import ingest
+from kbwiki.stages.stage import Services
+
+NOTES = {
+    "gate.md": ("# Gates\n\nA forget gate decides what a recurrent memory drops.\n", "forget gate"),
+    "окно.md": ("# Окна\n\nСкользящее окно внимания держит недавние токены.\n", "скользящих окон"),
+}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """A folder of two notes, one in each language."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for name, (text, _) in NOTES.items():
+        (folder / name).write_text(text, "utf-8")
+    return folder
+
+
+def _save_all(services: Services) -> None:
+    """Do what ingest does up to its end, as one that is killed then."""
+    for item in ingest.pending(services, []):
+        read = ingest.work(services, item)
+        with services.database.transaction():
+            ingest.save(services, item, read)
+
+
+def _found(store: Store, question: str) -> list[str]:
+    return [hit.text for hit in search(store.database, Query(question, mode="text"), None).hits]
+
+
+def _sizes(store: Store) -> list[int]:
+    rows = [
+        store.database.connection.execute(f"select count(*) from kb.{table}".encode()).fetchone()
+        for table in ("entry", "posting")
+    ]
+    return [row[0] for row in rows if row]
+
+
+def test_what_a_killed_ingest_left_unindexed_is_found_after_the_next(
+    store: Store, notes: Path
+) -> None:
+    _save_all(store.services(notes))
+    assert not any(_found(store, question) for _, question in NOTES.values())
+    report = store.build(notes, names=("ingest",))["ingest"]
+    assert report.outcome.n_done == 0
+    for text, question in NOTES.values():
+        assert _found(store, question)[0] in text
+
+
+def test_many_sources_are_found_before_their_ingest_ends(
+    store: Store, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingest, "BATCH", 2)
+    _save_all(store.services(notes))
+    store.database.run("fold_tally")
+    for text, question in NOTES.values():
+        assert _found(store, question)[0] in text
+
+
+def test_indexing_again_changes_nothing(store: Store, notes: Path) -> None:
+    store.build(notes, names=("ingest",))
+    before = _sizes(store)
+    assert before[0] == len(NOTES)
+    assert before[1] > before[0]
+    store.database.run("settle_index")
+    store.database.run("index_chunks", {"sources": [1, 2]})
+    assert _sizes(store) == before
+
+
+def test_a_chunk_that_another_removes_meanwhile_leaves_nothing(
+    store: Store, notes: Path, url: str
+) -> None:
+    _save_all(store.services(notes))
+    with psycopg.connect(url) as other:
+        other.execute("delete from kb.chunk where lang = 'ru'")
+        store.database.run("settle_index")
+        other.commit()
+    assert _sizes(store)[0] == 1
+    store.database.run("settle_index")
+    assert _sizes(store)[0] == 1
+    store.database.connection.execute("delete from kb.chunk")
+    assert _sizes(store) == [0, 0]
