@@ -25,7 +25,7 @@ _OPTIONS = {
     "listen_addresses": "",
     "port": str(PORT),
     "max_connections": "100",
-    "shared_buffers": "128MB",
+    "shared_buffers": "256MB",
     "min_wal_size": "32MB",
     "max_wal_size": "512MB",
     "jit": "off",

@@ -44,7 +44,8 @@ end
 $$;
 
 -- The nearest texts of one pool with their cosine, and the mean and deviation of the pool's cosines.
--- With an index these two come from a sample: the texts whose hash begins with 00.
+-- With an index these two come from a sample, the texts whose hash begins with 00, and half as many are found:
+-- what a search by index costs grows with their number.
 create or replace function kb.near_texts(question_vector text, model_name text, pool_name text, max_texts int)
 returns table (text_sha text, cosine real, mean real, deviation real)
 language plpgsql stable
@@ -58,6 +59,7 @@ declare
     is_indexed boolean := to_regclass('kb.' || kb.vector_index(model_name, pool_name)) is not null;
 begin
     if is_indexed then
+        max_texts := greatest(40, max_texts / 2);
         perform set_config('hnsw.ef_search', max_texts::text, true);
         return query execute format(
             'with near as (select text_sha, 1 - (%2$I::%1$s(%3$s) <=> %4$L::%1$s(%3$s)) as cosine from kb.vector

@@ -130,7 +130,7 @@ begin
     ),
     place as materialized (
         select c.id as concept_id, e.id as entry_id, 4.0 as weight
-        from (select distinct r.concept_id as id from reached r where r.rank <= 60) c
+        from (select distinct r.concept_id as id from reached r where r.rank <= 40) c
         join kb.entry e on e.concept_id = c.id
         where (kinds is null or e.kind = any (kinds))
           and (sources is null or e.source_id = any (sources)
@@ -139,34 +139,38 @@ begin
         select p.concept_id, p.entry_id,
                case when p.is_home then 4.0 else 1 / (1 + ln(count(*) over (partition by p.concept_id))) end
         from (
-            select c.id as concept_id, e.id as entry_id, e.source_id,
-                   bool_or(m.defines or k.source_id = c.main_source_id and k.ordinal = 0) as is_home
-            from (select distinct r.concept_id as id from reached r where r.rank <= 60) l
+            select c.id as concept_id, e.id as entry_id,
+                   bool_or(m.defines or m.source_id = c.main_source_id and exists (
+                       select from kb.chunk k where k.id = m.chunk_id and k.ordinal = 0)) as is_home
+            from (select distinct r.concept_id as id from reached r where r.rank <= 40) l
             join kb.concept c on c.id = l.id
             cross join lateral (
-                select o.chunk_id, o.defines from kb.mention o where o.concept_id = c.id limit 60
+                select o.chunk_id, o.source_id, o.defines from kb.mention o where o.concept_id = c.id limit 40
             ) m
             cross join lateral (
-                select o.id, o.source_id, o.ordinal from kb.chunk o where o.id = m.chunk_id offset 0
-            ) k
-            cross join lateral (
-                select o.id, o.kind, o.source_id from kb.entry o where o.kind = 'chunk' and o.record_id = k.id offset 0
+                select o.id from kb.entry o
+                where o.kind = 'chunk' and o.record_id = m.chunk_id and (sources is null or o.source_id = any (sources))
+                offset 0
             ) e
-            where (kinds is null or e.kind = any (kinds)) and (sources is null or e.source_id = any (sources))
-            group by c.id, e.id, e.source_id
+            where kinds is null or 'chunk' = any (kinds)
+            group by c.id, e.id
         ) p
     ),
-    arrived as (
+    arrived as materialized (
         select p.entry_id, r.mass * p.weight / sum(p.weight) over (partition by r.concept_id, r.seed_id, r.edge_id) as share,
                r.seed_id, r.concept_id, r.edge_id
         from reached r join place p on p.concept_id = r.concept_id
         where p.entry_id is distinct from r.seed_id
+    ),
+    total as (
+        select a.entry_id, sum(a.share) as share
+        from arrived a group by a.entry_id
+        order by 2 desc, a.entry_id
+        limit 400
     )
-    select a.entry_id, sum(a.share)::real, (array_agg(a.seed_id order by a.share desc, a.seed_id))[1],
-           (array_agg(a.concept_id order by a.share desc, a.seed_id))[1],
-           (array_agg(a.edge_id order by a.share desc, a.seed_id))[1]
-    from arrived a
-    group by a.entry_id;
+    select distinct on (t.entry_id) t.entry_id, t.share::real, a.seed_id, a.concept_id, a.edge_id
+    from total t join arrived a on a.entry_id = t.entry_id
+    order by t.entry_id, a.share desc, a.seed_id, a.concept_id, a.edge_id;
 end
 $$;
 

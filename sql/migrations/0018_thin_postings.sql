@@ -8,3 +8,9 @@ create index posting_often on kb.posting (lexeme, pool, tf desc) include (entry_
 create index posting_entry on kb.posting (entry_id);
 drop trigger if exists chunk_indexed on kb.chunk;
 drop function if exists kb.index_chunk();
+
+-- The walk goes from concepts to places and from these to entries; all that it asks stands in these two.
+create index mention_place on kb.mention (concept_id) include (chunk_id, source_id, defines);
+drop index kb.mention_concept;
+create unique index entry_record on kb.entry (kind, record_id) include (id, source_id);
+alter table kb.entry drop constraint entry_kind_record_id_key;
