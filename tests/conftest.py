@@ -4,13 +4,14 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from kbwiki import db, embedded
-from kbwiki.embedders import Embedder
+from kbwiki.embedders import Embedder, make_embedder
 from kbwiki.engines.local import LocalEngine
 from kbwiki.errors import ConfigError
 from kbwiki.pipeline import STAGES, Report, run_stages, stage_named
@@ -152,6 +153,38 @@ def make_store(
             return store
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def embedder(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
+    """The bundled model."""
+    return make_embedder("e5-small", tmp_path_factory.mktemp("models"))
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """The demo corpus in a store that nobody is connected to: every stage but embed ran."""
+
+    name: str
+    wiki: Path
+    reports: dict[str, Report]
+
+
+@pytest.fixture(scope="session")
+def demo_corpus(
+    cluster: embedded.Cluster,
+    template: str,
+    embedder: Embedder,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Demo]:
+    """The demo corpus, built once, to be copied."""
+    with copy_of(cluster, template) as name:
+        with closing(db.connect(cluster.url(name))) as database:
+            store = Store(database, ROOT)
+            store.wiki = tmp_path_factory.mktemp("demo") / "wiki"
+            store.make_embedder = lambda: embedder
+            reports = store.build(ROOT / "corpus")
+        yield Demo(name, store.wiki, reports)
 
 
 def pytest_report_header() -> str:

@@ -11,7 +11,7 @@ from fakes.model import is_compared, reader
 
 from kbwiki.cli import main
 from kbwiki.curate import set_apart, unmerge
-from kbwiki.embedders import Embedder, make_embedder
+from kbwiki.embedders import Embedder
 from kbwiki.errors import InputError
 
 NOTES = {
@@ -32,12 +32,6 @@ NOTES = {
 
 
 DOUBTFUL = frozenset(("Money demand", "Денежная масса"))
-
-
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory: pytest.TempPathFactory) -> Embedder:
-    """The bundled model."""
-    return make_embedder("e5-small", tmp_path_factory.mktemp("cache"))
 
 
 @pytest.fixture

@@ -4,16 +4,16 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 
-import psycopg
 import pytest
 import yaml
-from conftest import NO_EMBED, ROOT, Store
+from conftest import ROOT, Demo, Store, copy_of
 
 from kbwiki import db, embedded
-from kbwiki.embedders import make_embedder
+from kbwiki.embedders import Embedder
 from kbwiki.pipeline import Report
 
 _WIKILINK = re.compile(r"\[\[([^\]|]+)(?:\|[^\]]*)?\]\]")
@@ -22,20 +22,17 @@ _FOOTNOTE = re.compile(r"^\[\^(\d+)\]: [“«](.+)[”»] — \[\[([^|]+)\|.*?(\
 
 @pytest.fixture(scope="module")
 def demo(
-    cluster: embedded.Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
+    cluster: embedded.Cluster, demo_corpus: Demo, embedder: Embedder
 ) -> Iterator[tuple[Store, dict[str, Report]]]:
     """A store with the demo corpus in it, exported to a folder of its own."""
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database demo template {template}".encode())
-        database = db.connect(cluster.url("demo"))
+    with (
+        copy_of(cluster, demo_corpus.name) as name,
+        closing(db.connect(cluster.url(name))) as database,
+    ):
         store = Store(database, ROOT)
-        store.wiki = tmp_path_factory.mktemp("demo") / "wiki"
-        embedder = make_embedder("e5-small", tmp_path_factory.mktemp("cache"))
+        store.wiki = demo_corpus.wiki
         store.make_embedder = lambda: embedder
-        reports = store.build(ROOT / "corpus", names=NO_EMBED)
-        yield store, reports
-        database.close()
-        admin.execute("drop database demo")
+        yield store, demo_corpus.reports
 
 
 def _pages(store: Store) -> dict[str, str]:
@@ -59,8 +56,7 @@ def _front(text: str) -> dict[str, object]:
 def test_every_note_is_read_and_nothing_fails(demo: tuple[Store, dict[str, Report]]) -> None:
     store, reports = demo
     assert {name: report.failures for name, report in reports.items()} == dict.fromkeys(reports, ())
-    suffixes = Counter(p.suffix for p in (ROOT / "corpus").rglob("*") if p.is_file())
-    del suffixes[".jsonl"]  # questions on the corpus, no notes
+    suffixes = Counter(p.suffix for p in (ROOT / "corpus").glob("??/**/*") if p.is_file())
     assert suffixes.keys() == {".md", ".html", ".txt", ".pdf"}
     assert store.database.value("count_sources") == suffixes.total() >= 26
 

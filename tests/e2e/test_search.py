@@ -1,41 +1,31 @@
 """Search and answers on the demo corpus, in both languages, through the command line."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
-import psycopg
 import pytest
-from conftest import ROOT, Store
+from conftest import ROOT, Demo, Store, copy_of
 
 from kbwiki import db, embedded
 from kbwiki.cli import main
-from kbwiki.embedders import make_embedder
-from kbwiki.pipeline import STAGES
+from kbwiki.embedders import Embedder
 
 Run = Callable[..., tuple[int, str, str]]
 MODES = ("text", "vector", "graph", "hybrid")
 
 
 @pytest.fixture(scope="module")
-def demo_url(
-    cluster: embedded.Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[str]:
+def demo_url(cluster: embedded.Cluster, demo_corpus: Demo, embedder: Embedder) -> Iterator[str]:
     """The URL of a store with the demo corpus in it, vectors and all."""
-    root = tmp_path_factory.mktemp("search")
-    shutil.copytree(ROOT / "corpus", root / "corpus")
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database search_demo template {template}".encode())
-        database = db.connect(cluster.url("search_demo"))
-        store = Store(database, root)
-        embedder = make_embedder("e5-small", root / "cache")
-        store.make_embedder = lambda: embedder
-        reports = store.build(root / "corpus", names=tuple(s.name for s in STAGES))
+    with copy_of(cluster, demo_corpus.name) as name:
+        with closing(db.connect(cluster.url(name))) as database:
+            store = Store(database, ROOT)
+            store.make_embedder = lambda: embedder
+            reports = store.build(names=("embed",))
         assert not any(report.n_failed for report in reports.values())
-        database.close()
-        yield cluster.url("search_demo")
-        admin.execute("drop database search_demo with (force)")
+        yield cluster.url(name)
 
 
 @pytest.fixture
