@@ -63,6 +63,10 @@ class Document:
     aliases: tuple[str, ...] = ()
     """Other names of what the title names, as front matter gives them."""
     references: tuple["Reference", ...] = ()
+    coverage: tuple[int, int] = (1, 1)
+    """How many of its parts (pages, chapters, lines) came through, of how many."""
+    doubt: str = ""
+    """Why it may be no document at all: an error page, a wall before the text."""
 
 
 @dataclass(frozen=True, slots=True)

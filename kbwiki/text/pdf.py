@@ -13,6 +13,7 @@ from typing import Any
 
 from kbwiki.errors import InputError
 from kbwiki.records import Block, BlockKind, Document
+from kbwiki.text.gate import MAX_UNMAPPED, ranges, refusal
 from kbwiki.text.markdown import Builder, is_references
 from kbwiki.text.normal import clean_line, clean_text
 
@@ -25,6 +26,10 @@ _NO_TITLE = re.compile(
     r"|.*\.(?:docx?|tex|dvi|indd|qxd|pptx?)",
     re.IGNORECASE,
 )
+NO_TEXT_LAYER = "no text layer"
+NO_LETTERS = "its fonts do not say what letters they draw"
+_MIN_PIECES = 16
+"""Pieces of text from which on a page may have two columns."""
 _SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
 
 
@@ -59,12 +64,12 @@ def read_pdf(raw: bytes) -> Document:
 
 def _read(pdf: Any) -> Document:
     pages: list[list[Line]] = []
-    empty: list[str] = []
+    faults: dict[str, list[int]] = {}
     for number in range(len(pdf)):
-        lines = _lines(pdf, number)
+        lines, fault = _page(pdf, number)
         pages.append(lines)
-        if not lines:
-            empty.append(str(number + 1))
+        if fault:
+            faults.setdefault(fault, []).append(number + 1)
     meta = pdf.get_metadata_dict(skip_empty=True)
     builder = Builder()
     starts: list[int] = []
@@ -78,8 +83,6 @@ def _read(pdf: Any) -> Document:
     blocks = _mark_references(builder.blocks, text)
     first = next((text[b.start : b.end] for b in blocks if b.kind == "heading"), "")
     dated = _pdf_date(meta.get("CreationDate", ""))
-    page_s = "page" if len(empty) == 1 else "pages"
-    notes = (f"{page_s} {', '.join(empty)} of {len(pages)}: no text layer",) if empty else ()
     author = clean_line(meta.get("Author", ""))
     return Document(
         text=text,
@@ -89,29 +92,108 @@ def _read(pdf: Any) -> Document:
         dated=dated,
         blocks=tuple(blocks),
         pages=tuple(starts),
-        notes=notes,
+        notes=tuple(_told(fault, numbers, len(pages)) for fault, numbers in faults.items()),
+        coverage=(len(pages) - sum(map(len, faults.values())), len(pages)),
     )
 
 
-def _lines(pdf: Any, number: int) -> list[Line]:
-    """Return the lines of one page in reading order; a page that cannot be parsed has none."""
+def _told(fault: str, numbers: list[int], n_pages: int) -> str:
+    page_s = "page" if len(numbers) == 1 else "pages"
+    return f"{page_s} {ranges(numbers)}: {fault}, {len(numbers)} of {n_pages}"
+
+
+def _page(pdf: Any, number: int) -> tuple[list[Line], str]:
+    """Return the lines of one page, or why there are none that can be trusted."""
     import pypdfium2
+    import pypdfium2.raw as pdfium
 
     try:
         page = pdf[number]
-        textpage = page.get_textpage()
     except pypdfium2.PdfiumError:
-        return []
-    out: list[Line] = []
+        return [], "broken"
+    try:
+        textpage = page.get_textpage()
+        try:
+            unmapped = _share_unmapped(textpage)
+            lines = _lines(textpage, page.get_width())
+        finally:
+            textpage.close()
+        if not lines:
+            drawn = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT], max_depth=3)
+            return [], NO_LETTERS if any(True for _ in drawn) else NO_TEXT_LAYER
+    except pypdfium2.PdfiumError:
+        return [], "broken"
+    finally:
+        page.close()
+    if unmapped > MAX_UNMAPPED:
+        return [], NO_LETTERS
+    reason = refusal("\n".join(line.text for line in lines))
+    return ([], reason) if reason else (lines, "")
+
+
+def _share_unmapped(textpage: Any) -> float:
+    """Return the share of signs of which the font does not say what letters they are."""
+    import pypdfium2.raw as pdfium
+
+    n = textpage.count_chars()
+    step = max(1, n // 500)
+    asked = range(0, n, step)
+    wrong = [at for at in asked if pdfium.FPDFText_HasUnicodeMapError(textpage, at) == 1]
+    return len(wrong) / max(1, len(asked))
+
+
+def _lines(textpage: Any, width: float) -> list[Line]:
+    """Return the lines of one page in reading order."""
+    pieces: list[tuple[str, tuple[float, float, float, float]]] = []
     for at in range(textpage.count_rects()):
         box = textpage.get_rect(at)
         text = clean_line(textpage.get_text_bounded(*box).translate(_LIGATURES))
         if text:
-            size, bold = _font(textpage, box)
-            _add_line(out, Line(text, box[0], box[1], box[3] - box[1], size, bold))
-    textpage.close()
-    page.close()
+            pieces.append((text, box))
+    out: list[Line] = []
+    for text, box in _by_columns(pieces, width):
+        size, bold = _font(textpage, box)
+        _add_line(out, Line(text, box[0], box[1], box[3] - box[1], size, bold))
     return out
+
+
+_Piece = tuple[str, tuple[float, float, float, float]]
+
+
+def _by_columns(pieces: list[_Piece], width: float) -> list[_Piece]:
+    """Return the pieces of a page of two columns one column after the other, others as they are.
+
+    A file gives them in the order in which they were drawn, which may be line by line over both. A
+    piece that crosses the gap between the columns ends a band of them.
+    """
+    gap = _gap(pieces, width)
+    if gap is None:
+        return pieces
+    out: list[_Piece] = []
+    sides: tuple[list[_Piece], list[_Piece]] = ([], [])
+    for piece in pieces:
+        left, _, right, _ = piece[1]
+        if left < gap < right:
+            out += [*sides[0], *sides[1], piece]
+            sides = ([], [])
+        else:
+            sides[left >= gap].append(piece)
+    return [*out, *sides[0], *sides[1]]
+
+
+def _gap(pieces: list[_Piece], width: float) -> float | None:
+    """Return where the gap between two columns runs, in points from the left; None if none does."""
+    if len(pieces) < _MIN_PIECES:
+        return None
+    best: tuple[int, float, float] | None = None
+    for step in range(35, 66):
+        at = width * step / 100
+        n_left = sum(right <= at for _, (_, _, right, _) in pieces)
+        n_right = sum(left >= at for _, (left, _, _, _) in pieces)
+        n_across = len(pieces) - n_left - n_right
+        if min(n_left, n_right) >= 0.25 * len(pieces) and n_across <= 0.3 * len(pieces):
+            best = min(best or (n_across, abs(step - 50), at), (n_across, abs(step - 50), at))
+    return best[2] if best else None
 
 
 def _add_line(out: list[Line], line: Line) -> None:

@@ -276,3 +276,14 @@ def is_rare(word: str) -> bool:
 def is_given_name(word: str) -> bool:
     """Tell whether the dictionary knows a Russian word as a person's first name."""
     return is_russian(word) and "Name" in parses(word)[0].tag
+
+
+def is_known(word: str, lang: str = "en") -> bool:
+    """Tell whether a dictionary knows a word: pymorphy's if it is Cyrillic and ``lang`` is "en",
+    else simplemma's of that language.
+    """
+    if lang == "en" and is_russian(word):
+        return bool(_morph().word_is_known(word.lower()))
+    import simplemma
+
+    return bool(simplemma.is_known(word.lower(), lang=lang))
