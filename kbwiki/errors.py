@@ -4,6 +4,7 @@ The tree::
 
     KbwikiError
     ├── InputError       a file, argument or text that cannot be used as given
+    │   └── QuarantineError  a page that is most likely none: an error, a login, a cookie wall
     ├── ConfigError      a setting, key or installed package that is missing or wrong
     ├── DatabaseError    the database is away, too old, or refused what we asked
     ├── SchemaError      the database's schema and this program do not fit each other
@@ -31,6 +32,10 @@ class KbwikiError(Exception):
 
 class InputError(KbwikiError):
     """A file, argument or text that cannot be used as given."""
+
+
+class QuarantineError(InputError):
+    """A web page that is most likely none; a person may say that it is one."""
 
 
 class ConfigError(KbwikiError):

@@ -18,7 +18,14 @@ from threading import Thread
 from typing import Any, Protocol
 
 from kbwiki.db import Database, sqlstate
-from kbwiki.errors import BudgetError, DatabaseError, InputError, KbwikiError, ModelError
+from kbwiki.errors import (
+    BudgetError,
+    DatabaseError,
+    InputError,
+    KbwikiError,
+    ModelError,
+    QuarantineError,
+)
 from kbwiki.stages import (
     answer,
     classify_edges,
@@ -81,6 +88,8 @@ class Report:
     n_failed: int
     failures: tuple[tuple[str, str], ...]
     seconds: float
+    n_quarantined: int = 0
+    """How many of those that failed are most likely no documents."""
 
 
 @dataclass(slots=True)
@@ -94,6 +103,7 @@ class _Tally:
     n_done: int = 0
     note: str = ""
     failures: dict[str, str] = field(default_factory=dict)
+    quarantined: set[str] = field(default_factory=set)
     put_back: Counter[str] = field(default_factory=Counter)
     bug: BaseException | None = None
     limit: BudgetError | None = None
@@ -103,7 +113,8 @@ class _Tally:
         """Return the tally as a report."""
         failures = tuple(sorted(self.failures.items()))
         outcome = Outcome(n_done=self.n_done, note=self.note)
-        return Report(stage, outcome, len(failures), failures, time.monotonic() - self.began)
+        seconds = time.monotonic() - self.began
+        return Report(stage, outcome, len(failures), failures, seconds, len(self.quarantined))
 
 
 def stage_named(name: str) -> Stage:
@@ -361,5 +372,8 @@ def _save(stage: Stage, services: Services, item: Any, result: Any, claim: dict[
 
 def _fail(database: Database, stage: Stage, item: str, error: KbwikiError, tally: _Tally) -> None:
     tally.failures[item] = str(error)
+    is_quarantined = isinstance(error, QuarantineError)
+    if is_quarantined:
+        tally.quarantined.add(item)
     params = {"stage": stage.name, "item": item, "reason": error.message, "hint": error.hint}
-    database.run("save_failure", params)
+    database.run("save_failure", {**params, "is_quarantined": is_quarantined})

@@ -112,12 +112,19 @@ def build(
 
 @app.command(help=STAGES["ingest"])
 def ingest(
-    paths: Paths, prune: Prune = False, db: Db = None, jobs: Jobs = None, as_json: Json = False
+    paths: Paths,
+    prune: Prune = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Take in what would be quarantined.")
+    ] = False,
+    db: Db = None,
+    jobs: Jobs = None,
+    as_json: Json = False,
 ) -> None:
     """Read files into sources and chunks."""
     from kbwiki.cli.run import run_stages
 
-    run_stages(["ingest"], db=db, jobs=jobs, as_json=as_json, paths=paths, prune=prune)
+    run_stages(["ingest"], db, jobs, as_json, paths, prune=prune, force=force)
 
 
 @app.command(name="classify-edges", help=STAGES["classify-edges"])

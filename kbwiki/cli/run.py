@@ -14,23 +14,23 @@ from types import FrameType
 import typer
 
 from kbwiki.cli import Interrupted, leave
-from kbwiki.cli.console import Screen, err, notice, out
+from kbwiki.cli.console import Screen, err, notice, out, print_table
 from kbwiki.cli.engine import check_engine, open_engine
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.engines import Engine
 from kbwiki.ledger import Ledger
 from kbwiki.memory.remember import link_to_concepts
+from kbwiki.pipeline import Report, stage_named
 from kbwiki.pipeline import run_stages as run_pipeline
-from kbwiki.pipeline import stage_named
 from kbwiki.stages.embed import forget_vectors
-from kbwiki.stages.stage import Services
+from kbwiki.stages.stage import Intake, Services
 
 GRACE_S = 1.8
 """How long an interrupted run may take to give back its leases and the terminal."""
 
 
-def run_stages(
+def run_stages(  # noqa: PLR0913, PLR0917 - what the commands' options say
     names: list[str],
     db: str | None,
     jobs: int | None,
@@ -38,6 +38,7 @@ def run_stages(
     paths: list[Path] | None = None,
     max_usd: float | None = None,
     prune: bool = False,
+    force: bool = False,
 ) -> None:
     """Run stages by name and exit with 1 if any item failed."""
     place = find_place(db, create="ingest" in names)
@@ -47,11 +48,13 @@ def run_stages(
         if {"extract", "write"} & set(names):
             check_engine(place.settings, database)
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
-            services.prune = prune
+            services.prune, services.force = prune, force
             try:
                 with screen_for(as_json, services.engine, ledger) as screen:
-                    run_pipeline(stages, services, screen)
+                    reports = run_pipeline(stages, services, screen)
                     link_to_concepts(database)
+                if services.intake and not as_json:
+                    show_intake(services.intake, reports[0])
             finally:
                 if not as_json and (ledger or {"extract", "write"} & set(names)):
                     spent = ledger.spent() if ledger else "no model was asked"
@@ -62,6 +65,23 @@ def run_stages(
         if not as_json:
             err.print(f"{screen.n_failed} failed; the rest is done. The next run tries them again.")
         raise typer.Exit(1)
+
+
+def show_intake(intake: Intake, report: Report) -> None:
+    """Print what became of the files of a run, and which of them came through in part only."""
+    quarantined = report.n_quarantined
+    counts = {
+        **intake.counts,
+        "quarantined": quarantined,
+        "failed": report.n_failed - quarantined,
+    }
+    print_table(list(counts), [list(counts.values())])
+    rows: list[list[object]] = [
+        [uri, f"{100 * n_read / n_parts:.0f} %", "; ".join(notes)]
+        for uri, n_read, n_parts, notes in intake.partial
+    ]
+    if rows:
+        print_table(["came through in part", "share", "why"], rows)
 
 
 @contextmanager

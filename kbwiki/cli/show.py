@@ -46,7 +46,8 @@ def show_status(db: str | None, as_json: bool) -> None:
     for row in failures:
         reason = row["reason"].removeprefix(f"{row['item']}: ")
         what = f"{row['stage']}: {row['item']}: {reason} (tried {row['n_tries']} times)"
-        err.print(f"[red]failed[/red] {escape(what)}")
+        word = "[yellow]quarantined[/yellow]" if row["is_quarantined"] else "[red]failed[/red]"
+        err.print(f"{word} {escape(what)}")
 
 
 def _stale(services: Services) -> dict[str, int]:

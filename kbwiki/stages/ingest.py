@@ -13,7 +13,7 @@ from typing import Any
 from kbwiki.errors import InputError
 from kbwiki.records import Chunk, Document
 from kbwiki.stages.files import FileItem, Found, find_files, path_of, read_file
-from kbwiki.stages.stage import BATCH, Services, Stage
+from kbwiki.stages.stage import BATCH, Intake, Services, Stage
 from kbwiki.text.chunks import chunk_document
 from kbwiki.text.normal import clean_line, shorten
 from kbwiki.text.readers import read_document, reader_kind
@@ -117,11 +117,11 @@ def work(services: Services, item: FileItem) -> Read:
     if (sha, READER + reader_kind(item.uri)) in _run(services).shas:
         return Read(item, sha, None)
     try:
-        document = read_document(item.uri, raw)
+        document = read_document(item.uri, raw, services.force)
     except InputError as error:
         where = clean_line(item.uri)
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
-        raise InputError(message, error.hint) from error
+        raise type(error)(message, error.hint) from error
     title = shorten(clean_line(document.title), _MAX_TITLE)
     stem = PurePosixPath(item.uri).stem.replace("_", " ").replace("-", " ")
     document = replace(document, title=title or clean_line(stem))
@@ -182,6 +182,7 @@ def _source(read: Read, document: Document) -> dict[str, object]:
             "marks": [[m.kind, m.start, m.end, m.target] for m in document.marks],
             "pages": list(document.pages),
             "aliases": list(document.aliases),
+            "coverage": list(document.coverage),
             "references": [[r.key, list(r.authors), r.year] for r in document.references],
         },
         "notes": list(document.notes),
@@ -218,6 +219,19 @@ def finish(services: Services) -> str:
         if services.prune:
             services.database.run("delete_sources_without_uri")
     services.database.run("settle_index")
+    services.intake = Intake(
+        {
+            "read": counts["new"],
+            "unchanged": counts["same"],
+            "changed": counts["changed"],
+            "moved": len(moved),
+        },
+        tuple(
+            (row["uri"], row["n_read"], row["n_parts"], tuple(row["notes"]))
+            for row in services.database.dicts("list_partial")
+            if row["uri"] in run.found.files
+        ),
+    )
     if moved:
         said.append(f"{len(moved)} moved")
     if vanished and services.prune:

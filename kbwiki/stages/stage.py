@@ -11,6 +11,17 @@ from kbwiki.engines import Engine
 from kbwiki.errors import ConfigError, ModelError
 
 
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """How many files a run took in, by what became of them, and which came through in part only.
+
+    ``partial`` are (uri, parts read, parts in all, notes).
+    """
+
+    counts: dict[str, int]
+    partial: tuple[tuple[str, int, int, tuple[str, ...]], ...]
+
+
 @dataclass(slots=True)
 class Services:
     """What stages work with; uris begin at ``root``."""
@@ -25,6 +36,8 @@ class Services:
     lang: Literal["auto", "en", "ru"] = "auto"
     max_file_bytes: int = 50_000_000
     prune: bool = False
+    force: bool = False
+    """Whether to take in what would be quarantined."""
     today: str = ""
     limit: int | None = None
     """The most edges that a run may ask a model about anew; None: all."""
@@ -32,6 +45,8 @@ class Services:
     """Whether a server that can ask a model itself (AlloyDB) may do so."""
     memo: dict[str, Any] = field(default_factory=dict)
     """Counts that a stage keeps for its note; cleared by nobody, read by the same stage."""
+    intake: "Intake | None" = None
+    """What `ingest` says at its end."""
     _embedder: Embedder | None = None
 
     def embedder(self) -> Embedder:

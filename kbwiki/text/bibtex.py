@@ -39,6 +39,7 @@ def read_bibtex(text: str) -> Document:
         blocks=tuple(builder.blocks),
         notes=tuple(notes),
         references=tuple(references),
+        coverage=(len(library.entries), len(library.entries) + len(notes)),
     )
 
 

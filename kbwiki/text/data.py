@@ -124,7 +124,8 @@ def read_jsonl(text: str) -> Document:
             notes.append(f"line {number}: it is no JSON; it was left out")
             continue
         records.append(value if isinstance(value, dict) else {"": value})
-    return _records(records, notes)
+    document = _records(records, notes)
+    return replace(document, coverage=(len(records), len(records) + len(notes)))
 
 
 def _records(records: list[dict[str, object]], notes: list[str]) -> Document:

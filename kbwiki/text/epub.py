@@ -58,6 +58,7 @@ def read_epub(raw: bytes, read_page: Callable[[bytes], Document]) -> Document:
         dated=(dated := as_date(_field(package, "date"))),
         year=dated.year if dated else _year(_field(package, "date")),
         notes=(*notes, *document.notes),
+        coverage=(len(chapters), len(chapters) + len(notes)),
     )
 
 

@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbwiki.errors import InputError
+from kbwiki.errors import InputError, QuarantineError
 from kbwiki.records import Document
 from kbwiki.text.frontmatter import as_date
 from kbwiki.text.markdown import read_markdown
 from kbwiki.text.normal import clean_line, clean_text
+from kbwiki.text.walls import NO_TEXT, wall
 
 _META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
 _ENCODINGS = [
@@ -26,14 +27,16 @@ _ENCODINGS = [
     "cp1252",
     "latin_1",
 ]
+_HTML = re.compile(r"<(?:html|body)\b", re.IGNORECASE)
 _BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
 
-def read_document(name: str, raw: bytes) -> Document:
+def read_document(name: str, raw: bytes, force: bool = False) -> Document:
     """Return the Document of a file's bytes; the suffix of ``name`` picks the reader.
 
-    Raises InputError where the format is unknown or the bytes cannot be read.
+    Raises InputError where the format is unknown or the bytes cannot be read, QuarantineError,
+    unless ``force``, where they are most likely no document but what stood in its place.
     """
     reader = READERS.get(suffix_of(name))
     if reader is None:
@@ -46,6 +49,11 @@ def read_document(name: str, raw: bytes) -> Document:
     if not document.text.strip():
         hint = "; ".join(document.notes) or "Look whether the file holds words at all."
         raise InputError(f"{name}: no text came out of it.", hint)
+    if document.doubt and not force:
+        raise QuarantineError(
+            f"{name}: {document.doubt}.",
+            "Save the article itself, or take it with `kbwiki ingest --force`.",
+        )
     return document
 
 
@@ -133,6 +141,8 @@ def _read_html(raw: bytes) -> Document:
 
     found = _META_CHARSET.search(raw[:4096])
     html = decode(raw, found.group(1).decode("ascii") if found else "")
+    if not _HTML.search(html):  # trafilatura reads whole pages only
+        html = f"<html><body>{html}</body></html>"
     try:
         page = trafilatura.bare_extraction(
             html,
@@ -152,18 +162,22 @@ def _read_html(raw: bytes) -> Document:
         )
     except (ValueError, AssertionError) as error:
         raise InputError("html: the page could not be parsed.", str(error)) from error
-    if not body:
-        return Document("", notes=("No main text was found in the page; save the article itself.",))
-    document = read_markdown(body)
     meta = page.as_dict() if page is not None and hasattr(page, "as_dict") else {}
+    title = clean_line(str(meta.get("title") or ""))
+    if not body:
+        whole = clean_line(trafilatura.html2txt(html))
+        doubt = wall(title, whole, html) or NO_TEXT
+        return replace(read_markdown(_escaped(whole)), title=title, doubt=doubt)
+    document = read_markdown(body)
     dated = as_date(str(meta.get("date") or ""))
     author = str(meta.get("author") or "")
     return replace(
         document,
-        title=document.title or clean_line(str(meta.get("title") or "")),
+        title=document.title or title,
         authors=tuple(clean_line(a) for a in re.split(r"\s*;\s*", author) if a.strip()),
         dated=dated,
         year=dated.year if dated else None,
+        doubt=wall(title, document.text, html),
     )
 
 
@@ -205,7 +219,7 @@ def _read_chapter(raw: bytes) -> Document:
     whole = clean_line(trafilatura.html2txt(decode(raw)))
     if len(document.text) < 0.5 * len(whole):
         return read_markdown(_escaped(whole))
-    return document
+    return replace(document, doubt="")
 
 
 def _read_rst(raw: bytes) -> Document:

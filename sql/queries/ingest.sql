@@ -60,3 +60,10 @@ set source_id = excluded.source_id, size = excluded.size, mtime_ns = excluded.mt
 
 -- name: delete_unnamed_source
 delete from kb.source s where s.sha256 = %(sha256)s and not exists (select from kb.source_uri u where u.source_id = s.id);
+
+-- name: list_partial
+-- Sources of which less than 98 % of the parts came through.
+select u.uri, (s.structure -> 'coverage' ->> 0)::int as n_read, (s.structure -> 'coverage' ->> 1)::int as n_parts, s.notes
+from kb.source_uri u join kb.source s on s.id = u.source_id
+where (s.structure -> 'coverage' ->> 0)::int < 0.98 * (s.structure -> 'coverage' ->> 1)::int
+order by u.uri;

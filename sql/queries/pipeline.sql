@@ -7,9 +7,10 @@ insert into kb.run (stage) values (%(stage)s) returning id;
 update kb.run set ended_at = clock_timestamp(), n_done = %(n_done)s, n_failed = %(n_failed)s where id = %(id)s;
 
 -- name: save_failure
-insert into kb.attempt (stage, item, reason, hint) values (%(stage)s, %(item)s, %(reason)s, %(hint)s)
+insert into kb.attempt (stage, item, reason, hint, is_quarantined)
+values (%(stage)s, %(item)s, %(reason)s, %(hint)s, %(is_quarantined)s)
 on conflict (stage, item) do update
-set reason = excluded.reason, hint = excluded.hint, n_tries = kb.attempt.n_tries + 1, failed_at = clock_timestamp();
+set reason = excluded.reason, hint = excluded.hint, is_quarantined = excluded.is_quarantined, n_tries = kb.attempt.n_tries + 1, failed_at = clock_timestamp();
 
 -- name: list_failed_items
 select item from kb.attempt where stage = %(stage)s;
@@ -53,4 +54,4 @@ delete from kb.lease where stage = %(stage)s and item = %(item)s and owner = %(o
 delete from kb.lease where owner = %(owner)s;
 
 -- name: list_failures
-select stage, item, reason, hint, n_tries, failed_at from kb.attempt order by stage, item;
+select stage, item, reason, hint, is_quarantined, n_tries, failed_at from kb.attempt order by stage, item;
