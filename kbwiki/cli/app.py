@@ -295,14 +295,6 @@ def list_pages(
 
 
 @app.command()
-def sources(db: Db = None, as_json: Json = False) -> None:
-    """List the files that the store holds, and what was read of each."""
-    from kbwiki.cli.show import show_sources
-
-    show_sources(db=db, as_json=as_json)
-
-
-@app.command()
 def lint(
     fix: Annotated[
         bool, typer.Option("--fix", help="First run the stages that bring the wiki up to date.")
@@ -442,13 +434,20 @@ def _add_groups() -> None:
     from kbwiki.cli.hook import hook_app
     from kbwiki.cli.memory import TOP, memory_app
     from kbwiki.cli.serve import audit, serve, user_app
+    from kbwiki.cli.source import source_app, sources
 
-    verbs: dict[str, Callable[..., None]] = {**TOP, "serve": serve, "audit": audit}
+    verbs: dict[str, Callable[..., None]] = {
+        **TOP,
+        "serve": serve,
+        "audit": audit,
+        "sources": sources,
+    }
     for name, verb in verbs.items():
         app.command(name=name)(verb)
     app.add_typer(memory_app, name="memory")
     app.add_typer(hook_app, name="hook")
     app.add_typer(user_app, name="user")
+    app.add_typer(source_app, name="source")
     app.add_typer(database_app, name="db")
     from kbwiki.cli.edge import edge_app, graph
 

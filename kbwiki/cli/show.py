@@ -155,18 +155,3 @@ def show_lint(fix: bool, db: str | None, as_json: bool) -> None:
         out.print(f"{n_faults} faults, {len(findings) - n_faults} notes")
     if n_faults:
         raise typer.Exit(1)
-
-
-def show_sources(db: str | None, as_json: bool) -> None:
-    """Print each file with its title, language, size and number of concepts."""
-    with open_database(find_place(db)) as database:
-        rows = database.dicts("list_sources")
-    if as_json:
-        for row in rows:
-            print_json(row)
-        return
-    names = ["uri", "title", "lang", "year", "pages", "chunks", "characters", "concepts"]
-    print_table(names, [[row[name] for name in names] for row in rows])
-    for row in rows:
-        for note in row["notes"]:
-            err.print(f"[yellow]note[/yellow] {escape(row['uri'])}: {escape(note)}")

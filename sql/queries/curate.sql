@@ -71,6 +71,13 @@ select u.uri, s.title, s.lang, s.year, (select count(*) from kb.chunk c where c.
 from kb.source_uri u join kb.source s on s.id = u.source_id
 order by u.uri;
 
+-- name: show_source
+select u.uri, s.title, s.authors, s.year, s.dated, s.lang, s.reader, s.sha256, u.size as bytes, length(s.text) as characters,
+       (select count(*) from kb.chunk c where c.source_id = s.id) as chunks, s.notes, s.structure -> 'coverage' as coverage,
+       s.structure -> 'blocks' as blocks, s.structure -> 'pages' as pages, s.text
+from kb.source_uri u join kb.source s on s.id = u.source_id
+where u.uri = %(uri)s;
+
 -- name: list_bare_edges
 select h.title as head, t.title as tail
 from kb.edge e

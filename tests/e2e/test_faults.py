@@ -102,3 +102,31 @@ def test_a_page_that_became_a_wall_keeps_what_was_read(store: Store, folder: Pat
     assert (len(report.failures), report.n_quarantined) == (1, 1)
     [row] = store.database.dicts("list_sources")
     assert row["title"] == "Волны"
+
+
+def test_a_person_can_see_what_was_read_and_what_was_not(
+    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("KBWIKI_DATABASE_URL", url)
+    shutil.copy(DATA / "columns_ru.pdf", folder)
+    assert main(["ingest", "papers"]) == 1
+    capsys.readouterr()
+    assert main(["source", "show", "papers/columns_ru.pdf", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["title"] == "Память во время вывода"
+    assert [row["heading"] for row in shown["outline"]][1:] == ["1 Память", "2 Забывание"]
+    assert (shown["authors"], shown["coverage"]) == (["Анна Ли"], [1, 1])
+    assert len(shown["page_characters"]) == 1
+    assert shown["first"].startswith("Память во время вывода")
+    assert main(["source", "show", "papers/scans_within.pdf"]) == 0
+    said = capsys.readouterr().out
+    assert "60 %" in said
+    assert "1. Модуль памяти" in said
+    assert main(["source", "show", "papers/scans_witin.pdf"]) == 1
+    assert "Did you mean: papers/scans_within.pdf" in capsys.readouterr().err
+    assert main(["sources", "--failed", "--json"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["item"].removeprefix("papers/") for row in rows} == set(FAULTS)
+    assert main(["sources", "--failed"]) == 0
+    assert "cookie wall" in capsys.readouterr().out
