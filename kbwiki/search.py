@@ -7,14 +7,16 @@ languages and tells of each hit why it is there.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbwiki.db import Database
-from kbwiki.embedders import Embedder
 from kbwiki.errors import InputError
 from kbwiki.question import Named, find_named, is_about, is_language, lang_of_question
 from kbwiki.records import Chain, Hit, Lang, Step
 from kbwiki.text.normal import canonical_key, clean_line
+
+if TYPE_CHECKING:
+    from kbwiki.embedders import Embedder
 
 Mode = Literal["text", "vector", "graph", "hybrid"]
 MODES: tuple[Mode, ...] = ("text", "vector", "graph", "hybrid")
@@ -69,7 +71,7 @@ class Found:
     shared: list[Chain] = field(default_factory=list)
 
 
-def search(database: Database, query: Query, embedder: Embedder | None) -> Found:
+def search(database: Database, query: Query, embedder: "Embedder | None") -> Found:
     """Return what fits a question; without an embedder, by words and graph alone.
 
     Raises InputError for a source that the store does not hold.
@@ -109,7 +111,7 @@ def search(database: Database, query: Query, embedder: Embedder | None) -> Found
     return Found(hits, lang, is_supported, named, between, shared)
 
 
-def usable_embedder(database: Database, embedder: Embedder) -> str:
+def usable_embedder(database: Database, embedder: "Embedder") -> str:
     """Return why a search by vectors is not possible with this embedder, or an empty string."""
     stored = database.value("read_setting", {"name": "embedder"})
     if stored is None:
@@ -137,7 +139,7 @@ def _is_supported(
     return not n_same_lang and deviations >= _MIN_FOREIGN and is_language(question)
 
 
-def _vector(embedder: Embedder | None, query: Query) -> str | None:
+def _vector(embedder: "Embedder | None", query: Query) -> str | None:
     if embedder is None or query.mode == "text":
         return None
     return "[" + ",".join(f"{x:.7g}" for x in embedder.embed([query.question], "query")[0]) + "]"

@@ -10,12 +10,12 @@ from rich.markup import escape
 from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
-from kbwiki.embedders import Embedder
 from kbwiki.errors import ConfigError, KbwikiError
 from kbwiki.records import Answer, Chain, Hit
 from kbwiki.search import Found, Query, search, usable_embedder
 
 if TYPE_CHECKING:
+    from kbwiki.embedders import Embedder
     from kbwiki.pipeline import Report
 
 
@@ -55,7 +55,7 @@ def ask(query: Query, show: Show, db: str | None) -> None:
         raise typer.Exit(1)
 
 
-def embedder_for(place: Place, database: Database, mode: str) -> Embedder | None:
+def embedder_for(place: Place, database: Database, mode: str) -> "Embedder | None":
     """Return the embedder of the store's vectors, or None, after telling why, if it has none."""
     if mode == "text":
         return None
@@ -77,7 +77,7 @@ def _answer(
     database: Database,
     query: Query,
     found: Found,
-    embedder: Embedder | None,
+    embedder: "Embedder | None",
     save: bool,
 ) -> tuple[Answer, str]:
     """Return an answer and, if it was filed, the slug of its page, which is exported at once."""

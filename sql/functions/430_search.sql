@@ -130,7 +130,7 @@ begin
     ),
     place as materialized (
         select c.id as concept_id, e.id as entry_id, 4.0 as weight
-        from (select distinct r.concept_id as id from reached r where r.rank <= 40) c
+        from (select distinct r.concept_id as id from reached r where r.rank <= 16) c
         join kb.entry e on e.concept_id = c.id
         where (kinds is null or e.kind = any (kinds))
           and (sources is null or e.source_id = any (sources)
@@ -142,10 +142,10 @@ begin
             select c.id as concept_id, e.id as entry_id,
                    bool_or(m.defines or m.source_id = c.main_source_id and exists (
                        select from kb.chunk k where k.id = m.chunk_id and k.ordinal = 0)) as is_home
-            from (select distinct r.concept_id as id from reached r where r.rank <= 40) l
+            from (select distinct r.concept_id as id from reached r where r.rank <= 16) l
             join kb.concept c on c.id = l.id
             cross join lateral (
-                select o.chunk_id, o.source_id, o.defines from kb.mention o where o.concept_id = c.id limit 40
+                select o.chunk_id, o.source_id, o.defines from kb.mention o where o.concept_id = c.id limit 100
             ) m
             cross join lateral (
                 select o.id from kb.entry o
