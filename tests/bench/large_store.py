@@ -58,15 +58,12 @@ def fill(url: str, size: int, data: Path | None) -> tuple[list[str], dict[str, f
         connection.execute("set session_replication_role = origin")
         seconds["rows written"] = time.perf_counter() - began
         began = time.perf_counter()
-        for kind, concept, source, body in (
-            ("chunk", "null::bigint", "source_id", "text"),
-            ("concept", "id", "null::bigint", "search_text"),
-        ):
-            connection.execute(
-                f"select kb.index_texts('{kind}', array_agg(id), array_agg(lang), "
-                f"array_agg({source}), array_agg({concept}), array_agg({body}), "
-                f"array_agg(text_sha)) from kb.{kind}".encode()
-            )
+        connection.execute("select kb.index_chunks(null)")
+        connection.execute(
+            "select kb.index_texts('concept', array_agg(id), array_agg(lang), "
+            "array_agg(null::bigint), array_agg(id), array_agg(search_text), array_agg(text_sha)) "
+            "from kb.concept"
+        )
         connection.execute("select kb.fold_tally()")
         seconds["indexed for words"] = time.perf_counter() - began
         began = time.perf_counter()
