@@ -86,6 +86,7 @@ class Ledger:
             while (number := self._admitted(row, most or 0.0)) is None:
                 # Those of other processes say nothing when they end.
                 self._lock.wait(_POLL_S)
+                _settle_dead(self._database)
             self._held[number] = most or 0.0
             return number
 
@@ -113,7 +114,8 @@ class Ledger:
             if spent + cost > limit:
                 raise BudgetError(
                     f"cost: the next call would pass {name} of ${limit:g} (${spent:.4f} spent).",
-                    "All that was done is kept. Raise the limit and run it again to go on.",
+                    "A call is made if its longest reply would fit. All that was done is kept: "
+                    "raise the limit and run it again to go on.",
                 )
         return all(spent + held + cost <= limit for limit, spent, held, _ in limits)
 
@@ -218,7 +220,7 @@ def _kept(line: str, number: int) -> dict[str, str]:
         row = {name: found[name] for name in ("key", "task", "model", "reply")}
         # A lone half of a surrogate pair is a string to JSON and none to the database.
         "".join(row.values()).encode()
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError(
             f"cache, line {number}: it is no reply.", "Write one with `kbwiki cache export`."
         ) from error

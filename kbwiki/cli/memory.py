@@ -104,11 +104,11 @@ def recall(
     """Find memories of agents that fit a question, and what they are joined to."""
     from kbwiki.memory.recall import recall as find
 
-    with open_keeper(db, agent, session) as keeper:
+    with open_keeper(db, agent, session, create=False) as keeper:
         found = find(keeper, query, k=k, domain=domain, topic=topic)
     if as_json:
         print_json(recalled_json(found))
-        return
+        raise typer.Exit(0 if found.nodes else 4)
     for node in found.nodes:
         marks = " ".join(filter(None, [node.domain, node.topic, f"{node.at:%Y-%m-%d}", node.agent]))
         old = f"  superseded by {node.superseded_by}" if node.superseded_by else ""
@@ -118,6 +118,7 @@ def recall(
         out.print(f"\n[bold]Garland[/bold]\n{escape(found.garland)}")
     if not found.nodes:
         out.print(f"Nothing fits, of {found.total} memories.")
+        raise typer.Exit(4)
 
 
 def recalled_json(found: "Recalled") -> dict[str, Any]:
@@ -202,7 +203,7 @@ def forget(number: Number, dry_run: DryRun = False, agent: Agent = None, db: Db 
     """Delete a memory and its edges."""
     from kbwiki.memory.keep import forget as delete
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         out.print(escape(delete(keeper, number, dry_run)))
 
 
@@ -210,7 +211,7 @@ def memory_status(agent: Agent = None, db: Db = None, as_json: Json = False) -> 
     """Show how many memories there are, of what and whom."""
     from kbwiki.memory.keep import memory_status as count
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         status = count(keeper)
     if as_json:
         print_json(status_json(status))
@@ -245,7 +246,7 @@ def pin(number: Number, agent: Agent = None, db: Db = None) -> None:
     """Keep a memory from ever being archived."""
     from kbwiki.memory import keep
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         keep.pin(keeper, number, True)
     out.print(f"memory {number} is pinned.")
 
@@ -255,7 +256,7 @@ def unpin(number: Number, agent: Agent = None, db: Db = None) -> None:
     """Let a pinned memory fade again."""
     from kbwiki.memory import keep
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         keep.pin(keeper, number, False)
     out.print(f"memory {number} is no longer pinned.")
 
@@ -270,7 +271,7 @@ def supersede(
     """Mark a memory as replaced by a newer one; it stays and ranks last."""
     from kbwiki.memory import keep
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         keep.supersede(keeper, old, new)
     out.print(f"memory {old} is superseded by {new}.")
 
@@ -280,7 +281,7 @@ def restore(number: Number, agent: Agent = None, db: Db = None) -> None:
     """Bring an archived or superseded memory back."""
     from kbwiki.memory import keep
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         keep.restore(keeper, number)
     out.print(f"memory {number} is back.")
 
@@ -290,7 +291,7 @@ def why(number: Number, agent: Agent = None, db: Db = None, as_json: Json = Fals
     """Show what decides how a memory ranks: use, age, edges, who said it and when."""
     from kbwiki.memory import keep
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         row = keep.why(keeper, number)
     if as_json:
         print_json(row)
@@ -318,7 +319,7 @@ def list_(
     """List memories, oldest first."""
     from kbwiki.memory.keep import list_memories
 
-    with open_keeper(db, agent, vectors=False) as keeper:
+    with open_keeper(db, agent, vectors=False, create=False) as keeper:
         rows = list_memories(keeper, domain, topic, archived)
     if as_json:
         for row in rows:
@@ -357,7 +358,7 @@ def half_life(
     """Show or set how fast memories fade, in all or in one topic."""
     from kbwiki.memory import keep
 
-    with open_keeper(db, None, vectors=False) as keeper:
+    with open_keeper(db, None, vectors=False, create=False) as keeper:
         if reset or days is not None:
             keep.set_half_life(keeper, topic, None if reset else days)
         known = keep.half_lives(keeper)

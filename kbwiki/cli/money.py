@@ -10,6 +10,7 @@ import typer
 
 from kbwiki.cli.console import err, out, print_json, print_table
 from kbwiki.cli.engine import engine_name
+from kbwiki.cli.files import write_whole
 from kbwiki.cli.run import open_services
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.engines.prices import checked_on
@@ -100,7 +101,7 @@ def write_lines(file: Path | None, lines: Iterable[str]) -> int:
         sys.stdout.writelines(lines)
         return 0
     with _told(file):
-        return _replace(file, lines)
+        return write_whole(file, lines)
 
 
 def read_lines(file: Path) -> list[str]:
@@ -108,21 +109,6 @@ def read_lines(file: Path) -> list[str]:
     # Not splitlines(): a text may hold U+2028, which JSON need not escape.
     with _told(file):
         return file.read_text("utf-8").split("\n")
-
-
-def _replace(file: Path, lines: Iterable[str]) -> int:
-    """Write lines to a file that is there whole or not at all; return how many there were."""
-    new = file.with_name(file.name + ".new")
-    n = 0
-    try:
-        with new.open("w", encoding="utf-8", newline="\n") as stream:
-            for line in lines:
-                stream.write(line)
-                n += 1
-        new.replace(file)
-    finally:
-        new.unlink(missing_ok=True)
-    return n
 
 
 def load_cache(file: Path, db: str | None) -> None:
@@ -143,5 +129,5 @@ def _told(file: Path) -> Iterator[None]:
         raise InputError(f"{file}: {what}.", "Name a file that you may use.") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{file}: it is no UTF-8 text.", "Write one with `kbwiki cache export FILE`."
+            f"{file}: it is no UTF-8 text.", "Save it as UTF-8, or export it anew."
         ) from error

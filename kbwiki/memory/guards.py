@@ -13,6 +13,8 @@ ECHO = 0.8
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _NOISE = re.compile(rf"(?<![\w-])(?:{_UUID}|[0-9a-f]{{16,}})(?![\w-])", re.IGNORECASE)
 
+_ODD = r"(?!\d+(?:[\s\"'».,;]|$))(?=[^\s\"'»]*\d|[^\s\"'»]*[a-zа-яё][A-ZА-ЯЁ])"
+
 # Forms of their own, each given by the provider's documentation, and words that announce a secret.
 _SECRETS = (
     ("a private key", re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY")),
@@ -26,14 +28,25 @@ _SECRETS = (
     ("a token", re.compile(r"\beyJ[0-9A-Za-z_-]{10,}\.eyJ[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]+")),
     ("a password in a URL", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s:/@]+:[^\s:/@*]{3,}@")),
     ("a bearer token", re.compile(r"(?i)\b(?:bearer|basic)\s+(?=\S*\d)[0-9a-z+/._~-]{16,}=*")),
+    ("a token", re.compile(r"\b(?:npm_[0-9A-Za-z]{30,}|hf_[A-Za-z0-9]{30,})")),
+    # A value that is more than a word or a number: letters with digits, or capitals within.
     (
         "a password",
         re.compile(
-            r"(?i)(?<![^\W_])(?:password|passwd|pwd|passphrase|secret|api[_ -]?key"
-            r"|access[_ -]?token|пароль|секрет|токен)\s*(?:[:=]|\bis\b|—|-)\s*"
-            r"[\"'«]?(?=[^\s\"'»]*\d)[^\s\"'»]{6,}"
+            r"(?i:[\w-]*(?:password|passwd|pwd|passphrase|secret|token|api[_ -]?key|access[_-]?key"
+            r"|пароль|секрет|токен)[\w-]*)(?:\s*[:=]\s*|\s+is\s+|\s+[—-]\s+)"
+            rf"[\"'«]?{_ODD}[^\s\"'»]{{6,}}"
         ),
     ),
+    (
+        "a password",
+        re.compile(
+            r"(?i:\b(?:password|passphrase|пароль))\s+(?:[^\W\d]+\s+){0,3}"
+            r"(?=\S*\d)(?=\S*[^\W\d_])\S{8,}"
+        ),
+    ),
+    ("a password", re.compile(r"(?:^|\s)-p(?=\S*\d)(?=\S*[A-Za-z])[^\s:]{8,}(?:\s|$)")),
+    ("a password", re.compile(r"(?:^|\s)-u\s+[^\s:]+:\S{4,}")),
 )  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def forget(keeper: Keeper, memory_id: int, dry_run: bool = False) -> str:
     database = keeper.database
 
     def delete() -> None:
-        database.run("lock_session", {"session": row["session"]})
+        database.run("lock_session", {"session": f"{row['agent']}\x1f{row['session']}"})
         beside = [r["id"] for r in database.dicts("list_beside", {"id": memory_id})]
         database.run("unindex_memory", {"id": memory_id})
         database.run("delete_memory", {"id": memory_id})
@@ -79,6 +79,8 @@ def supersede(keeper: Keeper, old: int, new: int) -> None:
     """Mark a memory as replaced by another; it stays, and ranks last."""
     _mine(keeper, old, "supersede")
     find(keeper, new)
+    if old == new:
+        raise InputError(f"memory {old}: it cannot be superseded by itself.", "Name two.")
     seen, at = {old}, new
     while True:
         if at in seen:
@@ -127,8 +129,8 @@ def list_memories(
 
 def set_half_life(keeper: Keeper, topic: str, days: float | None) -> None:
     """Set the days until a memory of a topic ('' means all others) counts half; None: as before."""
-    if days is not None and not 0 < days <= 36_500:
-        raise InputError(f"memory: a half-life of {days:g} days.", "Between 0 and 36500 days.")
+    if days is not None and not 0.01 <= days <= 36_500:
+        raise InputError(f"memory: a half-life of {days:g} days.", "Between 0.01 and 36500 days.")
     topic = word(topic, "topic")
     name = f"half_life:{topic}" if topic else "half_life"
     if days is None:

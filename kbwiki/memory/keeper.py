@@ -1,6 +1,7 @@
 """Who keeps and asks: the agent, its session, and the database and embedder it does it with."""
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -22,6 +23,8 @@ _TRIES = 8
 _COLLISIONS = {"40P01", "40001", "23505"}
 
 T = TypeVar("T")
+# A canonical key knows no minus and no case: -1 is not 1, and -x is not -X.
+_OPTION = re.compile(r"(?<![^\s(\"'`])-{1,2}\w\S*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,7 @@ class Keeper:
     @property
     def ear(self) -> str:
         """Under what name it is noted what this session recalled."""
-        return self.session or f"{self.agent}\x1f{self.client}"
+        return f"{self.agent}\x1f{self.session or self.client}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def words_of(text: str) -> Words:
         cleaned=clean,
         lang=lang_of(clean),
         lemmas=" ".join(stream(clean[:MAX_QUERY]).lemmas),
-        text_key=_sha(canonical_key(text)),
+        text_key=_sha("\x1f".join([canonical_key(text), *_OPTION.findall(text)])),
         # Not the plain hash: a text of the wiki with the same words belongs to another pool.
         text_sha=_sha(f"memory\x1f{clean}"),
     )

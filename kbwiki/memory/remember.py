@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -74,10 +74,13 @@ def remember(keeper: Keeper, note: Note) -> Kept:
     just recalled, and for a key that another text has; NotFoundError for an unknown ``to``.
     """
     text = check_text(note.text)
-    if not note.allow_secrets:
-        check_secrets(text)
     essence = check_essence(note.essence)
     domain, topic = word(note.domain, "domain"), word(note.topic, "topic")
+    note = replace(note, key=word(note.key or "", "key") or None)
+    word(keeper.session, "session")
+    if not note.allow_secrets:
+        for told in (text, domain, topic, *note.essence):
+            check_secrets(told)
     if note.to is not None:
         find(keeper, note.to)
     words = words_of(text)
@@ -86,7 +89,7 @@ def remember(keeper: Keeper, note: Note) -> Kept:
 
     def keep() -> Kept | int:
         session = _session(keeper)
-        keeper.database.run("lock_session", {"session": session})
+        keeper.database.run("lock_session", {"session": f"{keeper.agent}\x1f{session}"})
         known = _known_key(keeper, note, words)
         if known is not None:
             return _kept(keeper, note, known, words, vector, is_new=False)
@@ -250,7 +253,8 @@ def _join(
     owner = keeper.agent if note.is_private else ""
     save_similar(keeper, memory_id, dict(zip(kept.neighbors, kept.scores, strict=True)))
     previous = database.value(
-        "find_previous", {"session": session, "owner": owner, "id": memory_id}
+        "find_previous",
+        {"session": session, "agent": keeper.agent, "owner": owner, "id": memory_id},
     )
     if previous is not None:
         save_edge(keeper, memory_id, "FOLLOWED_BY", previous)

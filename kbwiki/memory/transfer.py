@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import partial
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from kbwiki.db import Database
 from kbwiki.errors import InputError
@@ -27,6 +28,16 @@ MAX_EXACT = 10_000
 """Vectors of a language that are compared one by one; more get an index when they are imported."""
 
 
+def _in_range(moment: datetime) -> datetime:
+    """Return a moment that databases and calendars can hold, UTC where it names no zone."""
+    if not 1900 <= moment.year <= 2200:
+        raise ValueError("a year between 1900 and 2200 is needed")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+Moment = Annotated[datetime, AfterValidator(_in_range)]
+
+
 class EdgeRow(BaseModel):
     """An edge of an exported memory: to another row's id, a concept's key or a domain."""
 
@@ -35,7 +46,7 @@ class EdgeRow(BaseModel):
     to: int | None = None
     concept: str | None = None
     domain: str | None = None
-    weight: float = 1.0
+    weight: float = Field(default=1.0, ge=0, le=1000, allow_inf_nan=False)
 
 
 class Row(BaseModel):
@@ -52,24 +63,24 @@ class Row(BaseModel):
     client: str = ""
     session: str = ""
     owner: str = ""
-    at: str | None = None
-    said_at: str | None = None
-    used_at: str | None = None
-    n_said: int = Field(default=1, ge=1)
-    n_uses: int = Field(default=0, ge=0)
+    at: Moment | None = None
+    said_at: Moment | None = None
+    used_at: Moment | None = None
+    n_said: int = Field(default=1, ge=1, le=1_000_000_000)
+    n_uses: int = Field(default=0, ge=0, le=1_000_000_000)
     is_pinned: bool = False
     superseded_by: int | None = None
     edges: list[EdgeRow] = Field(default_factory=list)
-    popularity_counter: int = Field(default=0, ge=0)
+    popularity_counter: int = Field(default=0, ge=0, le=1_000_000_000)
     neighbors: list[int] = Field(default_factory=list)
-    edge_types: dict[str, str] = Field(default_factory=dict)
+    edge_types: dict[int, str] = Field(default_factory=dict)
 
     @field_validator("domain", "topic", "agent", "client", "session", "owner", mode="before")
     @classmethod
     def _none_is_empty(cls, value: object) -> object:
         return "" if value is None else value
 
-    @field_validator("key", "at", mode="before")
+    @field_validator("key", mode="before")
     @classmethod
     def _number_is_text(cls, value: object) -> object:
         return str(value) if isinstance(value, int | float) else value
@@ -88,7 +99,7 @@ class Row(BaseModel):
 
     def links(self) -> list[EdgeRow]:
         """Return the edges: our own, and VecMory's, once for each pair and type."""
-        types = {int(to): kind for to, kind in self.edge_types.items()}
+        types = self.edge_types
         theirs = dict.fromkeys([*self.neighbors, *types])
         named = [
             EdgeRow.model_validate(
@@ -177,9 +188,12 @@ def _is_good(row: Row, done: Imported, allow_secrets: bool) -> bool:
     try:
         check_text(row.text)
         if not allow_secrets:
-            check_secrets(row.text)
+            for told in (row.text, row.domain, row.topic, *row.essence):
+                check_secrets(told)
         check_essence(row.essence)
-        word(row.domain, "domain"), word(row.topic, "topic")
+        for told, what in ((row.domain, "domain"), (row.topic, "topic"), (row.key or "", "key")):
+            word(told, what)
+        word(row.session, "session")
     except InputError as error:
         done.refused.append(f"{row.key or row.id or row.text[:40]!r}: {error.message}")
         return False
@@ -195,10 +209,17 @@ def _import_batch(
         embedded = keeper.embedder.embed([w.cleaned for w in words], "passage")
         vectors = [literal(vector) for vector in embedded]
     database = keeper.database
+    clashes: list[str] = []
 
     def keep() -> list[tuple[int, Row, bool]]:
         out: list[tuple[int, Row, bool]] = []
+        clashes.clear()
         for row, word_ in zip(rows, words, strict=True):
+            agent = row.agent or keeper.agent
+            known = database.dicts("find_memory_key", {"agent": agent, "key": row.key})
+            if row.key and known and known[0]["text_key"] != word_.text_key:
+                clashes.append(f"{row.key!r}: the key is that of memory {known[0]['id']}.")
+                continue
             params = row.model_dump(include=set(Row.model_fields) - {"edges", "edge_types"})
             params.update(
                 text_key=word_.text_key,
@@ -208,8 +229,10 @@ def _import_batch(
                 lemmas=word_.lemmas,
                 text_sha=word_.text_sha,
                 essence=list(check_essence(row.essence)),
-                agent=row.agent or keeper.agent,
-                session=row.session or f"import:{keeper.agent}",
+                agent=agent,
+                key=row.key or None,
+                # What names no session was said beside nothing.
+                session=row.session or f"import:{word_.text_key}",
                 n_uses=max(row.n_uses, row.popularity_counter),
             )
             saved = database.dicts("import_memory", params)[0]
@@ -227,6 +250,7 @@ def _import_batch(
         return out
 
     kept = again_on_collision(database, keep)
+    done.refused += clashes
     for memory_id, row, is_new in kept:
         done.n_new += is_new
         done.n_known += not is_new
@@ -274,3 +298,5 @@ def _import_edge(keeper: Keeper, memory_id: int, edge: EdgeRow, ids: dict[int, i
             save_edge(keeper, memory_id, edge.type, weight=edge.weight, concept=concept)
     elif edge.to in ids and ids[edge.to] != memory_id:
         save_edge(keeper, memory_id, edge.type, ids[edge.to], edge.weight)
+        if edge.type == "SIMILAR_TO":
+            save_edge(keeper, ids[edge.to], edge.type, memory_id, edge.weight)

@@ -14,7 +14,8 @@ left join kb.setting t on t.name = 'half_life:' || m.topic
 left join kb.setting o on o.name = 'half_life'
 cross join lateral (select coalesce(t.value, o.value, '30')::float8 as half_life) h
 cross join lateral (
-    select power(0.5, greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / h.half_life) as decay
+    -- no further than a float goes
+    select power(0.5, least(greatest(extract(epoch from now() - m.used_at)::float8, 0) / 86400 / h.half_life, 900)) as decay
 ) d;
 
 -- Memories that fit a question, as one agent may see them. A hit shares words of some weight with it, or stands out
@@ -32,9 +33,14 @@ as $$
 #variable_conflict use_column
 declare
     pools text[] := array['memory/en', 'memory/ru'];
-    -- where only some of the memories are wanted, more have to be looked at
-    n int := case when in_domain = '' and on_topic = '' then greatest(100, 4 * max_hits) else 1000 end;
+    n int;
 begin
+    -- What is not wanted must not take the place of what is.
+    if in_domain = '' and on_topic = '' then
+        select greatest(100, 4 * max_hits) + count(*) into n from kb.memory m where m.owner <> '' and m.owner <> me;
+    else
+        select count(*) into n from kb.memory m;
+    end if;
     return query
     with word as materialized (
         select w.pool, w.entry_id, w.score from kb.search_words(question, pools, null, null, n, 6000, n) w
@@ -83,7 +89,7 @@ begin
                (2 * c.words + greatest(c.vectors * least(max(c.margin) over (partition by c.pool) / 6, 1),
                                        least(c.margin / 12, 1), 0)) / 3
                * (0.75 + 0.25 * c.decay) * (0.9 + 0.1 * c.importance)
-               * case when first_at is null or c.at between first_at and last_at then 1 else 0.5 end as score,
+               * case when first_at is null or c.at between first_at and last_at then 1 else 0.25 end as score,
                case when c.superseded_by is null then 1 else 0.05 end as standing
         from close c
         where c.words >= floor_words or c.margin >= floor_margin
@@ -107,7 +113,7 @@ begin
     insert into kb.memory_recall (session, memory_id)
     select by_session, i from unnest(ids) as i where exists (select from kb.memory m where m.id = i) order by i
     on conflict (session, memory_id) do update set recalled_at = clock_timestamp();
-    delete from kb.memory_recall r where r.session = by_session and r.recalled_at < clock_timestamp() - interval '1 day';
+    delete from kb.memory_recall r where r.recalled_at < clock_timestamp() - interval '1 day';
 end
 $$;
 
@@ -199,11 +205,11 @@ begin
     from kb.memory m
     left join lateral (
         select o.cleaned from kb.memory o
-        where o.session = m.session and o.owner = m.owner and o.id < m.id order by o.id desc limit 1
+        where o.session = m.session and o.agent = m.agent and o.owner = m.owner and o.id < m.id order by o.id desc limit 1
     ) before on true
     left join lateral (
         select o.cleaned from kb.memory o
-        where o.session = m.session and o.owner = m.owner and o.id > m.id order by o.id limit 1
+        where o.session = m.session and o.agent = m.agent and o.owner = m.owner and o.id > m.id order by o.id limit 1
     ) after on true
     where m.id = any (ids)
     having count(*) > 0;

@@ -1,5 +1,5 @@
 -- name: has_texts
-select exists (select from kb.chunk);
+select exists (select from kb.chunk) or exists (select from kb.memory);
 
 -- name: list_unembedded
 select distinct on (t.text_sha) t.text_sha, t.text, t.pool

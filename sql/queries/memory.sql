@@ -29,18 +29,20 @@ insert into kb.memory (owner, text_key, key, text, cleaned, lang, domain, topic,
                        lemmas, text_sha)
 values (%(owner)s, %(text_key)s, %(key)s, %(text)s, %(cleaned)s, %(lang)s, %(domain)s, %(topic)s, %(essence)s::text[],
         %(agent)s, %(client)s, %(session)s, coalesce(%(at)s::timestamptz, clock_timestamp()), %(lemmas)s, %(text_sha)s)
-on conflict (owner, text_key) do update set n_said = kb.memory.n_said + 1, used_at = clock_timestamp()
+on conflict (owner, text_key) do update
+set n_said = kb.memory.n_said + 1, used_at = clock_timestamp(),
+    key = case when kb.memory.agent = excluded.agent then coalesce(kb.memory.key, excluded.key) else kb.memory.key end
 returning id, n_said = 1 as is_new;
 
 -- name: find_previous
-select id from kb.memory where session = %(session)s and owner in ('', %(owner)s) and id < %(id)s order by id desc limit 1;
+select id from kb.memory where session = %(session)s and agent = %(agent)s and owner in ('', %(owner)s) and id < %(id)s order by id desc limit 1;
 
 -- name: list_beside
 -- The memories said just before and after one in its session: their index holds its words.
-(select o.id from kb.memory m join kb.memory o on o.session = m.session and o.owner = m.owner and o.id < m.id
+(select o.id from kb.memory m join kb.memory o on o.session = m.session and o.agent = m.agent and o.owner = m.owner and o.id < m.id
  where m.id = %(id)s order by o.id desc limit 1)
 union all
-(select o.id from kb.memory m join kb.memory o on o.session = m.session and o.owner = m.owner and o.id > m.id
+(select o.id from kb.memory m join kb.memory o on o.session = m.session and o.agent = m.agent and o.owner = m.owner and o.id > m.id
  where m.id = %(id)s order by o.id limit 1);
 
 -- name: index_memories

@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from conftest import Store
+from conftest import Quiet, Store
 
 from kbwiki import db
 from kbwiki.config import load_settings
@@ -22,6 +22,7 @@ from kbwiki.memory.keeper import Keeper
 from kbwiki.memory.recall import recall
 from kbwiki.memory.remember import Kept, Note, link_to_concepts, remember
 from kbwiki.memory.transfer import export_memories, import_memories, read_rows
+from kbwiki.pipeline import run_stages, stage_named
 
 ORACLE = "ORA-12154 on port 5432: mended by the right tnsnames alias"
 ALIAS = "The tnsnames alias was wrong because the listener had been renamed"
@@ -443,6 +444,15 @@ SECRETS = [
     "Authorization: Bearer abc123def456ghi789jkl0",
     "-----BEGIN RSA PRIVATE KEY-----\nMIIE",
     "sk-proj-abcdefghijklmnop123456",
+    "aws_secret_access_key=wJalrXUtnFEMI/K7MDENG",
+    "PGPASSWORD=hunter2x",
+    "SECRET_KEY = 'django-insecure-1x'",
+    "token: 8f3a0b1c2d",
+    "password hunter2hunter2",
+    "пароль от базы Qwerty123!",
+    "Пароль: ёлкаИголка",
+    "mysql -pS3cretPass1 shop",
+    "curl -u admin:Passw0rd99",
 ]
 HARMLESS = [
     "port 5432 and ORA-12154",
@@ -453,6 +463,10 @@ HARMLESS = [
     "token limit: 8192",
     "basic authentication is off for localhost",
     "the secret is to be patient",
+    "max_tokens=8192000",
+    "docker run -p 127.0.0.1:5432:5432 postgres",
+    "password: required by the form",
+    "токен доступа истёк вчера",
 ]
 
 
@@ -596,6 +610,109 @@ def test_eight_agents_at_once_make_one_row_and_every_edge(
             " where e.type = 'FOLLOWED_BY' and a.agent <> b.agent"
         )
         assert connection.execute(mixed).fetchone() == (0,)
+
+
+# --- found by attack ------------------------------------------------------------------------
+
+
+def test_agents_that_share_a_sessions_name_keep_their_chains(agent: Agent) -> None:
+    ann, bob = agent("ann", session="S"), agent("bob", session="S")
+    a = say(ann, "ann reads the zebrafish protocol").id
+    b = say(bob, "bob orders lunch").id
+    c = say(ann, "ann writes the report").id
+    assert not {e for e in edges(ann, b) if e[0] == "FOLLOWED_BY"}
+    assert ("FOLLOWED_BY", True, a) in edges(ann, c)
+    assert b not in ids(agent(vectors=False), "zebrafish protocol")
+
+
+def test_a_rare_domain_is_found_among_many_memories_of_another(agent: Agent) -> None:
+    ann = agent(vectors=False)
+    rows = [{"text": f"kafka consumer lag {n}", "domain": "a"} for n in range(600)]
+    rows.append(
+        {"text": "a longer account of the day, in which kafka is named once", "domain": "b"}
+    )
+    rows.append({"text": "что-то о kafka и прочем", "domain": "b", "topic": "t"})
+    import_memories(ann, read_rows(json.dumps(row) for row in rows))
+    assert len(ids(ann, "kafka consumer", domain="b")) == 2
+    assert len(ids(ann, "kafka consumer", topic="t")) == 1
+
+
+OLD = ["1950-01-01", "2024-06-01T00:00:00Z"]
+
+
+@pytest.mark.parametrize("used_at", OLD)
+def test_a_very_old_memory_stops_nothing(agent: Agent, used_at: str) -> None:
+    ann = agent(vectors=False)
+    keep.set_half_life(ann, "", 0.01)
+    import_memories(ann, read_rows([json.dumps({"text": "old redis news", "used_at": used_at})]))
+    say(ann, "new redis news of today")
+    assert len(ids(ann, "redis news")) == 1
+    assert keep.memory_status(ann).archived == 1
+    assert len(list(export_memories(ann.database))) == 2
+
+
+BAD_VALUES = [
+    {"at": "infinity"}, {"at": "99999-03-15"}, {"at": "0044-03-15 BC"}, {"at": "yesterday-ish"},
+    {"used_at": "1850-01-01"}, {"n_said": 3_000_000_000}, {"edge_types": {"abc": "SIMILAR_TO"}},
+    {"edges": [{"type": "SIMILAR_TO", "to": 1, "weight": 1e300}]}, {"n_uses": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", BAD_VALUES, ids=str)
+def test_values_that_no_store_can_hold_are_named_by_line(more: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="line 2: "):
+        read_rows(['{"text": "good"}', json.dumps({"text": "x", **more})])
+
+
+def test_a_key_that_another_text_has_costs_its_own_row_alone(agent: Agent) -> None:
+    ann = agent(vectors=False)
+    rows = [{"text": "one", "key": "K"}, {"text": "two", "key": "K"}, {"text": "three"}]
+    done = import_memories(ann, read_rows(json.dumps(row) for row in rows))
+    assert (done.n_new, len(done.refused)) == (2, 1)
+    assert "'K'" in done.refused[0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("the exit code is 1", "the exit code is -1"), ("use tar -x here", "use tar -X here")],
+)
+def test_a_sign_and_an_option_tell_texts_apart(agent: Agent, one: str, other: str) -> None:
+    ann = agent(vectors=False)
+    assert say(ann, one).id != say(ann, other).id
+
+
+def test_rows_without_a_session_were_said_beside_nothing(agent: Agent) -> None:
+    ann = agent(vectors=False)
+    rows = ["volcano dust", "income duty of May", "zz apples"]
+    import_memories(ann, read_rows(json.dumps({"text": text}) for text in rows))
+    assert len(ids(ann, "volcano")) == 1
+
+
+def test_a_key_given_later_makes_retries_harmless_too(agent: Agent) -> None:
+    ann = agent(vectors=False)
+    a = say(ann, "retry me").id
+    assert say(ann, "retry me", key="kx").id == a
+    assert say(ann, "retry me", key="kx").id == a
+    assert keep.why(ann, a)["n_said"] == 2
+    with pytest.raises(InputError, match="is that of another text"):
+        say(ann, "quite another thing", key="kx")
+    assert say(ann, "no key", key="").is_new
+    assert say(ann, "no key either", key="").is_new
+    with pytest.raises(InputError, match="key has"):
+        say(ann, "a long key", key="k" * 1000)
+
+
+def test_vectors_are_made_anew_where_there_are_only_memories(
+    agent: Agent, store: Store, e5: Embedder
+) -> None:
+    ann = agent()
+    say(ann, REPORT)
+    ann.database.run("delete_vectors")
+    ann.database.run("delete_setting", {"name": "embedder"})
+    services = store.services()
+    services.make_embedder = lambda: e5
+    run_stages([stage_named("embed")], services, Quiet())
+    assert ids(ann, "in which format does the user want reports?")
 
 
 # --- both ways --------------------------------------------------------------------------------
