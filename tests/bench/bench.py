@@ -75,10 +75,10 @@ def main() -> None:
          *([str(data / PASSAGES)] if data else [])],
         check=False, env=_environment(),
     )  # fmt: skip
-    subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "bench_llm.py")],
-        check=False, env=_environment(),
-    )  # fmt: skip
+    for name in ("bench_llm.py", "bench_ingest.py"):
+        subprocess.run(
+            [sys.executable, str(Path(__file__).parent / name)], check=False, env=_environment()
+        )
     subprocess.run(
         [sys.executable, str(Path(__file__).parent / "bench_memory.py"),
          *([str(data)] if data else [])],

@@ -3,6 +3,7 @@
 from datetime import date
 from pathlib import Path
 
+import pypdfium2
 import pytest
 
 from kbwiki.errors import InputError
@@ -170,3 +171,19 @@ def test_junk_is_told_from_text(text: str, is_junk: bool) -> None:
 )
 def test_numbers_of_pages_are_said_in_ranges(numbers: list[int], said: str) -> None:
     assert ranges(numbers) == said
+
+
+def test_a_paper_of_300_pages_is_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "long.pdf"
+    source = pypdfium2.PdfDocument(DATA / "scans_within.pdf")
+    target = pypdfium2.PdfDocument.new()
+    for _ in range(60):
+        target.import_pages(source)
+    target.save(path)
+    target.close()
+    source.close()
+    document = read_document("a.pdf", path.read_bytes())
+    assert len(document.pages) == 300
+    assert document.coverage == (180, 300)
+    assert document.text.count("Обновление его весов") == 120  # first lines repeat: running heads
+    assert document.notes[0].startswith("pages 3-4, 8-9, 13-14")
