@@ -45,8 +45,8 @@ lint: .venv/.dev  ## Check style.
 type: .venv/.dev  ## Check types.
 	$(PY) -m mypy
 
-test: .venv/.dev  ## Run the tests.
-	$(PY) -m pytest -q
+test: .venv/.dev  ## Run the tests, file by file on each core.
+	$(PY) -m pytest -q -n auto --dist loadfile
 
 test-st: .venv/.st  ## Install sentence-transformers and run its tests.
 	$(PY) -m pytest -q tests/st
