@@ -18,6 +18,8 @@ POOLS = ("memory/en", "memory/ru")
 MAX_QUERY = 2000
 """Characters of a text by which others are looked for."""
 MAX_INDEXED_DIM = 2000
+MAX_EXACT = 5000
+"""Vectors of a language that are compared one by one; more get an index."""
 _TRIES = 8
 # Two agents met: a deadlock, a failed serialisation, the same new row. Trying again helps.
 _COLLISIONS = {"40P01", "40001", "23505"}
@@ -106,6 +108,13 @@ def save_vectors(keeper: Keeper, shas: list[str], pools: list[str], vectors: lis
         database.run("save_setting", {"name": "embedder", "value": keeper.embedder.name})
     params = {"model": keeper.embedder.name, "shas": shas, "pools": pools, "vectors": vectors}
     database.run(name, params)
+
+
+def index_many(keeper: Keeper) -> None:
+    """Give the vectors an index where they have become many."""
+    if keeper.embedder is not None:
+        params = {"model": keeper.embedder.name, "min_vectors": MAX_EXACT}
+        keeper.database.value("index_vectors", params)
 
 
 def ensure_background(keeper: Keeper) -> None:

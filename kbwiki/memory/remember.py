@@ -17,6 +17,7 @@ from kbwiki.memory.keeper import (
     embed,
     ensure_background,
     find,
+    index_many,
     save_vectors,
     word,
     words_of,
@@ -35,6 +36,7 @@ MAX_SIMILAR = 5
 MAX_KIN = 5
 SIMILAR_WORDS, SIMILAR_MARGIN = 0.5, 5.0
 """What makes two memories alike: the share of longer words, or how far the cosine stands out."""
+INDEX_EVERY = 1000
 _LOOKED_AT = 20
 SESSION_GAP_MIN = 30
 ECHO_MIN = 30
@@ -179,6 +181,8 @@ def _settle(keeper: Keeper, memory_id: int, words: Words, vector: str | None) ->
     keeper.database.run("index_memories", {"ids": [memory_id, *beside]})
     if vector is not None:
         save_vectors(keeper, [words.text_sha], [f"memory/{words.lang}"], [vector])
+    if memory_id % INDEX_EVERY == 0:
+        index_many(keeper)
 
 
 def _kept(

@@ -16,6 +16,7 @@ from kbwiki.memory.keeper import (
     Keeper,
     again_on_collision,
     ensure_background,
+    index_many,
     literal,
     save_vectors,
     word,
@@ -24,8 +25,6 @@ from kbwiki.memory.keeper import (
 from kbwiki.memory.remember import EDGE_TYPES, check_essence, neighbours, save_edge, save_similar
 
 BATCH = 64
-MAX_EXACT = 10_000
-"""Vectors of a language that are compared one by one; more get an index when they are imported."""
 
 
 def _in_range(moment: datetime) -> datetime:
@@ -178,9 +177,7 @@ def import_memories(
         for _ in some:
             on_step()
     keeper.database.run("fold_tally")
-    if keeper.embedder is not None:
-        params = {"model": keeper.embedder.name, "min_vectors": MAX_EXACT}
-        keeper.database.value("index_vectors", params)
+    index_many(keeper)
     return done
 
 

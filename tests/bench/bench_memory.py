@@ -20,7 +20,7 @@ from kbwiki import db, embedded
 from kbwiki.config import load_settings
 from kbwiki.embedders import Embedder, make_embedder
 from kbwiki.evaluate.memory import read_questions, run_questions
-from kbwiki.memory.keeper import Keeper, words_of
+from kbwiki.memory.keeper import Keeper, index_many, words_of
 from kbwiki.memory.recall import recall
 from kbwiki.memory.remember import Note, remember
 from kbwiki.memory.transfer import Row, import_memories
@@ -67,6 +67,7 @@ def _many(keeper: Keeper, embedder: Embedder) -> None:
     for at in range(0, MANY, BATCH):
         _insert(keeper, embedder, texts[at : at + BATCH], at, draw)
     keeper.database.run("fold_tally")
+    index_many(keeper)
     connection.execute("analyze")
     row(f"{MANY:,} memories indexed", f"{time.perf_counter() - began:.0f} s")
     questions = [" ".join(draw.choice(sentences).split()[:10]) for _ in range(210)]
