@@ -1,10 +1,13 @@
 """Make the PDF files of tests/data/pdf that need a typesetter, and the demo's Russian paper.
 
-Run by hand with fpdf2, pypdf and the DejaVu fonts: python tests/data/make_pdf.py
+Run by hand with fpdf2, pypdf, pyphen and the DejaVu fonts: python tests/data/make_pdf.py
 """
 
+import re
+from datetime import datetime
 from pathlib import Path
 
+import pyphen
 from fpdf import FPDF
 from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, NameObject
@@ -28,7 +31,7 @@ TEXT = {
 def new(columns: int = 1) -> FPDF:
     """Return an empty document with fonts that hold both scripts."""
     pdf = FPDF()
-    pdf.set_creation_date(__import__("datetime").datetime(2025, 3, 4))
+    pdf.set_creation_date(datetime(2025, 3, 4))
     pdf.add_font("serif", fname=FONTS / "DejaVuSerif.ttf")
     pdf.add_font("serif", style="B", fname=FONTS / "DejaVuSerif-Bold.ttf")
     return pdf
@@ -78,8 +81,132 @@ def no_unicode(source: Path, target: Path) -> None:
     writer.write(target)
 
 
+class Paper(FPDF):
+    """A paper in two columns with running heads and page numbers."""
+
+    top, bottom, left, gap = 22, 275, 16, 8
+    width = (210 - 2 * 16 - 8) / 2
+
+    def __init__(self, title: str, author: str, made: datetime) -> None:
+        super().__init__()
+        self.set_creation_date(made)
+        self.set_title(title)
+        self.set_author(author)
+        for style, file in (("", "Serif"), ("B", "Serif-Bold"), ("I", "Serif-Italic")):
+            self.add_font("serif", style=style, fname=FONTS / f"DejaVu{file}.ttf")
+        self.title_, self.column, self.start = title, 0, self.top
+        self.set_auto_page_break(False)
+        self.words = pyphen.Pyphen(lang="ru_RU")
+        self.add_page()
+        self.set_font("serif", "B", 17)
+        self.multi_cell(0, 9, title, align="C", new_x="LMARGIN", new_y="NEXT")
+        self.set_font("serif", "", 10)
+        self.multi_cell(0, 7, author, align="C", new_x="LMARGIN", new_y="NEXT")
+        self.start = self.get_y() + 5
+        self.set_y(self.start)
+
+    def header(self) -> None:
+        """Set the running head of each page but the first."""
+        if self.page_no() > 1:
+            self.set_font("serif", "I", 8)
+            self.set_xy(self.left, 10)
+            self.cell(0, 5, f"{self.title_} в нейронной памяти", align="C")
+
+    def footer(self) -> None:
+        """Set the number of a page."""
+        self.set_font("serif", "", 8)
+        self.set_xy(self.left, 283)
+        self.cell(0, 5, str(self.page_no()), align="C")
+
+    def line(self, text: str, height: float, indent: float = 0, after: str = "") -> None:
+        """Set one line, in the next column or page where this one is full."""
+        style, size = self.font_style, self.font_size_pt
+        if self.get_y() + height > self.bottom:
+            self.column += 1
+            if self.column == 2:
+                self.column, self.start = 0, self.top
+                self.add_page()
+            self.set_font("serif", style, size)
+            self.set_y(self.start)
+        y = self.get_y()
+        self.set_xy(self.left + self.column * (self.width + self.gap) + indent, y)
+        if after:
+            self.cell(self.width - indent, height, text, align=after)
+        else:
+            self.cell(self.width - indent, height, text)
+        self.set_y(y + height)
+
+    def paragraph(self, text: str, indent: float = 4) -> None:
+        """Set a paragraph, its words broken at the end of a line where that helps."""
+        self.set_font("serif", "", 9)
+        soft = re.sub(r"[^\W\d_]{6,}", lambda m: self.words.inserted(m[0], "\u00ad"), text)
+        lines: list[str] = []
+        rest = soft
+        while rest:
+            room = self.width - (0 if lines else indent)
+            first = self.multi_cell(room, 5, rest, dry_run=True, output="LINES", align="L")[0]
+            lines.append(first)
+            n = len(first.rstrip("-").replace("\u00ad", "")) if first.endswith("-") else len(first)
+            rest = _after(rest, n).lstrip()
+        for number, line in enumerate(lines):
+            self.line(line, 5, 0 if number else indent)
+
+    def table(self, rows: list[list[str]]) -> None:
+        """Set a table with a rule under its head."""
+        widths = [37, 19, 15.5, 13.5]
+        y = self.get_y()
+        x = self.left + self.column * (self.width + self.gap)
+        for number, row in enumerate(rows):
+            self.set_font("serif", "" if number else "B", 7)
+            at = x
+            for cell, width in zip(row, widths, strict=True):
+                self.set_xy(at, y)
+                self.cell(width, 5, cell, border="" if number else "B")
+                at += width
+            y += 5
+        self.set_y(y + 2)
+
+
+def _after(text: str, n: int) -> str:
+    """Return what follows ``n`` signs of a text, soft hyphens not counted."""
+    for at, sign in enumerate(text):
+        if n == 0:
+            return text[at:].lstrip("\u00ad")
+        n -= sign != "\u00ad"
+    return ""
+
+
+def demo_paper() -> Paper:
+    """Return the Russian paper of the demo corpus, typeset from a text with marks."""
+    paper = Paper("Дельта-правило", "Ирина Ветрова, Марк Соболев", datetime(2026, 2, 24))
+    parts = (HERE / "pdf" / "дельта-правило.txt").read_text("utf-8").strip().split("\n\n")
+    for part in parts:
+        mark, _, text = part.partition(" ")
+        if mark == "#":
+            paper.set_y(paper.get_y() + 3)
+            paper.set_font("serif", "B", 11)
+            paper.line(text, 7)
+        elif mark == "=":
+            paper.set_font("serif", "I", 8)
+            paper.line(text, 9, after="C")
+        elif mark == "|":
+            rows = [line.strip("| ").split(" | ") for line in part.split("\n")]
+            paper.table(rows)
+        elif mark == "^":
+            paper.set_font("serif", "", 8)
+            paper.line(text, 6)
+            paper.set_y(paper.get_y() + 3)
+        else:
+            for item in part.split("\n"):
+                paper.paragraph(item.removeprefix("- "), 0 if item.startswith("- ") else 4)
+                if item.startswith("- "):
+                    paper.set_y(paper.get_y() + 2)
+    return paper
+
+
 def main() -> None:
     """Write every file."""
+    demo_paper().output(HERE.parents[1] / "corpus" / "ru" / "дельта-правило.pdf")
     out = HERE / "pdf"
     for lang in ("en", "ru"):
         body = {

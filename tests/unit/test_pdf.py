@@ -85,6 +85,22 @@ def test_the_demo_paper_is_clean() -> None:
     assert document.blocks[-1].kind == "references"
 
 
+def test_the_demo_s_russian_paper_is_read_column_by_column_with_its_words_whole() -> None:
+    path = CORPUS / "ru" / "дельта-правило.pdf"
+    document = read_document(path.name, path.read_bytes())
+    typeset = (DATA / "дельта-правило.txt").read_text("utf-8")
+    prose = [part for part in typeset.split("\n\n") if part[0] not in "#=|^-"]
+    read = " ".join(document.text.split())
+    sentences = [sentence for part in prose for sentence in part.split(". ")]
+    assert len(sentences) > 25
+    assert [sentence for sentence in sentences if sentence not in read] == []
+    assert (document.title, document.authors) == (
+        "Дельта-правило",
+        ("Ирина Ветрова", "Марк Соболев"),
+    )
+    assert (document.coverage, document.blocks[-1].kind) == ((1, 1), "references")
+
+
 @pytest.mark.parametrize("order", ["", "_by_rows"])
 @pytest.mark.parametrize(
     ("lang", "headings"),
