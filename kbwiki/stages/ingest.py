@@ -19,7 +19,7 @@ from kbwiki.text.normal import clean_line, shorten
 from kbwiki.text.readers import read_document, reader_kind
 from kbwiki.text.words import lang_of
 
-READER = "reader-5"
+READER = "reader-6"
 """Part of every fingerprint; a new value makes all sources stale."""
 _MAX_TITLE = 300
 _LOOK_UP = 4 * BATCH

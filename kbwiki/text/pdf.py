@@ -267,7 +267,7 @@ def _is_heading(line: Line, usual: float) -> bool:
 def _parts(before: Line, line: Line, last: str) -> bool:
     """Tell whether a new paragraph begins: a wider gap, or an indent after a finished sentence."""
     gap = before.bottom - line.bottom
-    if gap > 1.75 * max(before.height, line.height):
+    if gap > 1.75 * max(before.height, line.height, before.size, line.size):
         return True
     return bool(_SENTENCE_END.search(last)) and line.left - before.left > 6
 
