@@ -17,6 +17,7 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 from psycopg import errors as pg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
@@ -117,6 +118,18 @@ class Database:
         with _mapped(), self.connection.transaction():
             if not durable:
                 self.connection.execute(self._query("relax_commit"))
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries of the block see the store as it is at the first of them.
+
+        Inside a transaction the block sees what that transaction sees.
+        """
+        is_outer = self.connection.info.transaction_status == TransactionStatus.IDLE
+        with _mapped(), self.connection.transaction():
+            if is_outer:
+                self.connection.execute(self._query("fix_snapshot"))
             yield
 
     @contextmanager

@@ -111,10 +111,10 @@ def show_citations(slug: str, db: str | None, as_json: bool) -> None:
             continue
         out.print(escape(text))
         for quote in quotes:
-            source = wiki.by_key["sources", quote["source_key"]]
+            source = wiki.name_of("sources", quote["source_key"])
             pages = f", p. {quote['page']}" if quote["page"] else ""
             span = f"{quote['start_at']}–{quote['end_at']}"
-            out.print(f"   [dim]sources/{escape(source.slug)}{pages}, {span}:[/dim]")
+            out.print(f"   [dim]{escape(source)}{pages}, {span}:[/dim]")
             out.print(f"   “{escape(quote['quote'])}”")
 
 

@@ -96,12 +96,12 @@ def wiki_read(
         citations=[
             forms.CitationForm(
                 number=c["ordinal"],
-                source=f"sources/{wiki.by_key['sources', c['source_key']].slug}",
+                source=wiki.name_of("sources", c["source_key"]),
                 quote=c["quote"][:1000],
                 page=c["page"],
             )
             for c in wiki.citations.get((page.folder, page.key), [])
-            if c["ordinal"] in shown and ("sources", c["source_key"]) in wiki.by_key
+            if c["ordinal"] in shown
         ],
         backlinks=backlinks(wiki, page),
         next_cursor=str(start + len(part)) if more else None,

@@ -93,7 +93,12 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def load_wiki(database: Database) -> Wiki:
-    """Return all pages and edges of the store."""
+    """Return all pages and edges of the store, as they are at one moment."""
+    with database.snapshot():
+        return _load_wiki(database)
+
+
+def _load_wiki(database: Database) -> Wiki:
     citations: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in database.dicts("list_citations"):
         citations[row["folder"], row["key"]].append(row)

@@ -89,7 +89,11 @@ class Edge:
 
 
 class Wiki:
-    """All pages and edges, and the links between them."""
+    """All pages and edges, and the links between them.
+
+    In the middle of a build an edge may end, or a footnote point, where no page is written yet:
+    such an edge is left out, and such a footnote names its source in plain words.
+    """
 
     def __init__(
         self,
@@ -103,6 +107,7 @@ class Wiki:
         self.citations = citations
         self.redirects = redirects
         self.edges: dict[str, list[Edge]] = defaultdict(list)
+        edges = [e for e in edges if all(("concepts", k) in self.by_key for k in (e.head, e.tail))]
         for edge in sorted(edges, key=lambda e: (e.ordinal, e.head, e.tail)):
             self.edges[edge.head].append(edge)
             self.edges[edge.tail].append(edge)
@@ -196,8 +201,15 @@ class Wiki:
         page = self._target(target, key)
         return escape_markdown(words) if page is None else f"[[{page.folder}/{page.slug}|{words}]]"
 
+    def name_of(self, folder: str, key: str) -> str:
+        """Return the folder and slug of a page; the words of its key while it is not written."""
+        page = self.by_key.get((folder, key))
+        return f"{folder}/{page.slug}" if page else key.partition("|")[0]
+
     def _link(self, folder: str, key: str) -> str:
-        page = self.by_key[folder, key]
+        page = self.by_key.get((folder, key))
+        if page is None:
+            return escape_markdown(self.name_of(folder, key))
         title = page.title.replace("[", "(").replace("]", ")").replace("|", "/")
         return f"[[{page.folder}/{page.slug}|{title}]]"
 

@@ -9,6 +9,9 @@ select pg_advisory_unlock(hashtextextended('kbwiki:' || %(name)s, 0));
 -- name: relax_commit
 set local synchronous_commit = off;
 
+-- name: fix_snapshot
+set transaction isolation level repeatable read, read only;
+
 -- name: lock_schema
 select pg_advisory_xact_lock(hashtextextended('kbwiki:schema', 0));
 

@@ -80,7 +80,7 @@ def _as_statement(text: str) -> str:
 
 def test_every_named_query_can_be_prepared(database: db.Database) -> None:
     bootstrap = {"create_schema", "create_vector", "create_ledger", "relax_commit"}
-    bootstrap |= {"set_aside", "bring_back", "drop_store", "drop_aside"}
+    bootstrap |= {"fix_snapshot", "set_aside", "bring_back", "drop_store", "drop_aside"}
     for name, text in db.queries().items():
         if name not in bootstrap:
             database.connection.execute(f"prepare {name} as {_as_statement(text)}".encode())

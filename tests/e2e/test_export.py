@@ -108,3 +108,22 @@ def test_reserved_characters_in_titles_make_files_that_links_reach(store: Store)
         assert f"[[{name.removesuffix('.md')}|" in index
         assert not set('<>:"\\|?*#^[]') & set(name)
         assert not Path(name).name.startswith(".")
+
+
+def test_what_a_build_has_not_written_yet_is_named_in_plain_words(store: Store) -> None:
+    notes = _note(store, "a.md", "Линейное внимание")
+    text = "# Сеть Хопфилда\n\n**Сеть Хопфилда** — это модель, что использует линейное внимание.\n"
+    (notes / "b.md").write_text(text, "utf-8")
+    store.build(notes)
+    whole = store.files()
+    path = store.wiki / "concepts" / "сеть-хопфилда.md"
+    assert "[[concepts/линейное-внимание" in path.read_text("utf-8")
+    store.database.run_text(
+        "delete from kb.article where source_id is not null or title = 'Линейное внимание'"
+    )
+    store.build(names=("export",))
+    page = path.read_text("utf-8")
+    assert "[^1]: " in page
+    assert "[[" not in page
+    store.build()
+    assert store.files() == whole

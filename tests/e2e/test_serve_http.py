@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from fakes.serving import (
     VERSIONS,
     Served,
     basic,
+    free_port,
     open_desk,
     open_session,
     rpc,
@@ -547,14 +547,9 @@ def test_a_database_that_is_away_is_said_and_the_health_shows_it(tmp_path: Path,
         assert "no connection" in result["content"][0]["text"]
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
 @contextlib.contextmanager
 def _process(url: str, folder: Path, *args: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    port = _free_port()
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "kbwiki", "serve", "--port", str(port), *args],
         cwd=folder, env={**os.environ, "KBWIKI_DATABASE_URL": url}, text=True,

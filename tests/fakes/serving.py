@@ -2,6 +2,7 @@
 
 import base64
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -81,7 +82,8 @@ Mode = Literal["auto", "legacy"]
 
 
 @contextlib.asynccontextmanager
-async def _opened(url: str, mode: Mode, headers: dict[str, str]) -> AsyncIterator[mcp.Client]:
+async def opened(url: str, mode: Mode, headers: dict[str, str]) -> AsyncIterator[mcp.Client]:
+    """A real MCP client: ``auto`` speaks 2026-07-28, ``legacy`` 2025-11-25."""
     async with httpx2.AsyncClient(headers=headers, timeout=60) as http:
         transport = streamable_http_client(url, http_client=http)
         async with mcp.Client(transport, mode=mode) as client:
@@ -101,8 +103,8 @@ class Served:
         return httpx2.Client(base_url=self.url, headers=headers, timeout=30)
 
     def client(self, mode: Mode = "auto", headers: dict[str, str] | None = None) -> Opening:
-        """A real MCP client: ``auto`` speaks 2026-07-28, ``legacy`` 2025-11-25."""
-        return _opened(self.url + "/mcp", mode, headers or {})
+        """A real MCP client, as ``opened`` gives it."""
+        return opened(self.url + "/mcp", mode, headers or {})
 
     def sse(self, headers: dict[str, str] | None = None) -> Opening:
         """A client of the oldest transport."""
@@ -131,6 +133,12 @@ def serving(desk: Desk, role: Role, users: bool, **rules: Any) -> Iterator[Serve
     finally:
         server.should_exit = True
         thread.join(20)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
 
 
 def rpc(method: str, params: dict[str, Any] | None = None, number: Any = 1) -> dict[str, Any]:
