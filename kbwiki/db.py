@@ -7,7 +7,7 @@ queries mean.
 import hashlib
 import re
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from importlib import resources
@@ -28,6 +28,9 @@ T = TypeVar("T")
 SCHEMA = "kb"
 MIN_POSTGRES = 150000
 MIN_PGVECTOR = (0, 7, 0)
+TRIES = 5
+# Two processes met: a deadlock, a failed serialisation, the same new row. Trying again helps.
+COLLISIONS = frozenset({"40P01", "40001", "23505"})
 _NAME = re.compile(r"^-- name: (\w+)[ \t]*\n", re.MULTILINE)
 
 
@@ -139,9 +142,11 @@ class Database:
             yield
 
     @contextmanager
-    def locked(self, name: str) -> Iterator[None]:
-        """Hold a session-wide advisory lock while the block runs; others wait."""
-        self.run("lock_name", {"name": name})
+    def locked(self, name: str, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Hold a session-wide advisory lock while the block runs; others wait, and are told."""
+        if not self.value("try_lock_name", {"name": name}):
+            on_wait()
+            self.run("lock_name", {"name": name})
         try:
             yield
         finally:
@@ -233,6 +238,20 @@ def _mapped() -> Iterator[None]:
 def sqlstate(error: DatabaseError) -> str:
     """Return the SQLSTATE that the server gave for an error; empty if it gave none."""
     return getattr(error.__cause__, "sqlstate", None) or ""
+
+
+def again_on_collision(action: Callable[[], T], also: Collection[str] = ()) -> T:
+    """Return what an action that is one transaction returns, tried again if another met it.
+
+    ``also`` are further SQLSTATEs after which trying again helps.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return action()
+        except DatabaseError as error:
+            if sqlstate(error) not in COLLISIONS and sqlstate(error) not in also:
+                raise
+    return action()
 
 
 def _first_line(error: BaseException) -> str:

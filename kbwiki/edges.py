@@ -4,18 +4,25 @@ A person's word is a row by the keys of the ends, so that it outlives whatever i
 anew; it is final for both classifiers.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from kbwiki.db import Database
+from kbwiki.db import Database, again_on_collision
 from kbwiki.errors import InputError, NotFoundError
+from kbwiki.stages.classify_edges import TYPING
 from kbwiki.text.normal import canonical_key
 
 NONE = "none"
 """Says that two concepts are not linked."""
 AUTO = "auto"
 """Takes a person's word back."""
+OnWait = Callable[[], None]
+
+
+def _silent() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,42 +95,56 @@ def read_edge(database: Database, one: str, other: str) -> dict[str, Any]:
     return edge
 
 
-def set_edge(database: Database, head: str, type_name: str, tail: str) -> dict[str, Any]:
+def set_edge(
+    database: Database, head: str, type_name: str, tail: str, on_wait: OnWait = _silent
+) -> dict[str, Any]:
     """Keep a person's word on an edge, and return the edge as it is then.
 
     ``type_name`` may be a type, its other reading (the ends are swapped then), NONE, or AUTO.
+    ``on_wait`` is called if another process types edges just now: it is waited for.
     Raises InputError for any other, NotFoundError for an end that is not there.
     """
     first, second = find_ends(database, head, tail)
     told = type_name.strip().casefold()
+    stored: str | None = None
     ends = {"head": first["id"], "tail": second["id"]}
-    # The order of locks of the stage itself: two that type at once take turns.
-    with database.locked("classify-edges"), database.transaction():
-        if told == AUTO:
-            if not database.run("forget_edge_decision", ends):
+    if told not in {AUTO, NONE}:
+        stored, swapped = edge_types(database).read(type_name)
+        if swapped:
+            ends = {"head": second["id"], "tail": first["id"]}
+
+    def change() -> None:
+        with database.transaction():
+            if told != AUTO:
+                database.run("save_edge_decision", {**ends, "type": stored})
+            elif not database.run("forget_edge_decision", ends):
                 raise InputError(f"edge: nobody gave a word on {head} and {tail}.", "")
-        elif told == NONE:
-            database.run("save_edge_decision", {**ends, "type": None})
-        else:
-            stored, swapped = edge_types(database).read(type_name)
-            if swapped:
-                ends = {"head": second["id"], "tail": first["id"]}
-            database.run("save_edge_decision", {**ends, "type": stored})
-        database.run("apply_decisions")
+            database.run("apply_decisions")
+
+    with database.locked(TYPING, on_wait):
+        again_on_collision(change)
     found = database.dicts("find_edge", {"one": first["id"], "other": second["id"]})
     return found[0] if found else {"head": head, "type": None, "tail": tail, "status": "gone"}
 
 
-def drop_doubles(database: Database, dry_run: bool) -> list[dict[str, Any]]:
+def drop_doubles(
+    database: Database, dry_run: bool, on_wait: OnWait = _silent
+) -> list[dict[str, Any]]:
     """Drop words of people on a pair that a later one replaced, as after a merge; return them.
 
     Edges themselves need none of it: a unique index allows one for each pair of concepts.
     """
-    with database.locked("classify-edges"), database.transaction():
-        rows = database.dicts("list_double_decisions")
-        if not dry_run:
+    if dry_run:
+        return database.dicts("list_double_decisions")
+
+    def change() -> list[dict[str, Any]]:
+        with database.transaction():
+            rows = database.dicts("list_double_decisions")
             for row in rows:
                 ends = {"head_key": row["head_key"], "tail_key": row["tail_key"]}
                 database.run("delete_edge_decision", ends)
             database.run("apply_decisions")
-    return rows
+        return rows
+
+    with database.locked(TYPING, on_wait):
+        return again_on_collision(change)

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Protocol
 
-from kbwiki.db import Database, sqlstate
+from kbwiki.db import TRIES, Database, again_on_collision, sqlstate
 from kbwiki.errors import (
     BudgetError,
     DatabaseError,
@@ -56,10 +56,7 @@ LEASE_S = 600.0
 """How long a lease holds that is not renewed: for an owner that hangs with its connection open."""
 _RENEW_S = 60.0
 _POLL_S = 0.1
-_TRIES = 5
 
-# Two processes met: a deadlock, a failed serialisation, the same new row. Trying again helps.
-_COLLISIONS = {"40P01", "40001", "23505"}
 # What a row refers to is gone: another process removed it after this one had read it.
 _GONE = "23503"
 # Data out of range, a broken constraint, a limit of the server: the item's fault, not the server's.
@@ -164,32 +161,26 @@ def _run_set(stage: Stage, services: Services, progress: Progress, tally: _Tally
     database = services.database
     progress.begin(stage.name, None)
     with database.locked(stage.name):
-        outcome = _again_on_collision(partial(stage.run, services))
+        outcome = _again(partial(stage.run, services))
         while stage.drain and stage.drain.pending(services, sorted(tally.failures)):
             try:
                 _run_items(stage.drain, services, progress, tally)
             except BudgetError:
-                _again_on_collision(partial(stage.run, services))
+                _again(partial(stage.run, services))
                 raise
-            outcome = _again_on_collision(partial(stage.run, services))
+            outcome = _again(partial(stage.run, services))
         tally.n_done, tally.note = outcome.n_done, outcome.note
         for item, reason in outcome.failures:
             _fail(database, stage, item, InputError(reason), tally)
         _forget_failures(stage, services, tally)
 
 
-def _again_on_collision(action: Callable[[], Outcome]) -> Outcome:
-    """Return what an action that is one transaction returns, tried again if another was in its way.
+def _again(action: Callable[[], Outcome]) -> Outcome:
+    """Run a set again if another process was in its way.
 
     Some processes read again what a third changes in between, so a row that is gone counts too.
     """
-    for _ in range(_TRIES - 1):
-        try:
-            return action()
-        except DatabaseError as error:
-            if sqlstate(error) not in _COLLISIONS | {_GONE}:
-                raise
-    return action()
+    return again_on_collision(action, {_GONE})
 
 
 def _forget_failures(stage: Stage, services: Services, tally: _Tally) -> None:
@@ -328,7 +319,7 @@ def _settle(stage: Stage, services: Services, done: _Done, owner: str, tally: _T
         if sqlstate(fault)[:2] not in _OF_ITEM:
             raise
         tally.put_back[key] += 1
-        if sqlstate(fault) == _GONE and tally.put_back[key] < _TRIES:
+        if sqlstate(fault) == _GONE and tally.put_back[key] < TRIES:
             database.run("release_item", claim)
             return False
         _fail(database, stage, key, fault, tally)
@@ -361,13 +352,7 @@ def _save(stage: Stage, services: Services, item: Any, result: Any, claim: dict[
             stage.save(services, item, result)
         return True
 
-    for _ in range(_TRIES - 1):
-        try:
-            return save()
-        except DatabaseError as error:
-            if sqlstate(error) not in _COLLISIONS:
-                raise
-    return save()
+    return again_on_collision(save)
 
 
 def _fail(database: Database, stage: Stage, item: str, error: KbwikiError, tally: _Tally) -> None:

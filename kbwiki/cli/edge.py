@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from kbwiki.cli.console import out, print_json
+from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.store import find_place, open_database
 
 edge_app = typer.Typer(help="Show single edges, or say how two concepts are linked.")
@@ -17,6 +17,11 @@ Db = Annotated[
     str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
+
+
+def tell_wait() -> None:
+    """Say why nothing happens."""
+    notice("another process types edges just now; waiting for it")
 
 
 class GraphFormat(enum.StrEnum):
@@ -108,7 +113,7 @@ def set_type(
     from kbwiki.edges import AUTO, set_edge
 
     with open_database(find_place(db)) as database:
-        edge = set_edge(database, first, type_name, second)
+        edge = set_edge(database, first, type_name, second, tell_wait)
     if as_json:
         edge.pop("id", None)
         print_json(edge)
@@ -132,7 +137,7 @@ def dedup(
     from kbwiki.edges import drop_doubles
 
     with open_database(find_place(db)) as database:
-        rows = drop_doubles(database, dry_run)
+        rows = drop_doubles(database, dry_run, tell_wait)
     for row in rows:
         if as_json:
             print_json(row)

@@ -1,21 +1,23 @@
 """``kbwiki classify-edges``: run both classifiers and say what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
 import typer
 
 from kbwiki.cli.console import Screen, err, out, print_json, print_table
+from kbwiki.cli.edge import tell_wait
 from kbwiki.cli.run import interruptible, open_services, screen_for
-from kbwiki.cli.store import find_place, open_database
-from kbwiki.db import Database
+from kbwiki.cli.store import Place, find_place, open_database
+from kbwiki.db import connect
 from kbwiki.engines.chat import Usage
 from kbwiki.engines.prices import price
 from kbwiki.engines.tokens import count_tokens
 from kbwiki.ledger import Ledger
 from kbwiki.pipeline import run_stages, stage_named
-from kbwiki.stages.classify_edges import ANSWER_TOKENS, NAME, is_native, rehearse
+from kbwiki.stages.classify_edges import ANSWER_TOKENS, NAME, TYPING, is_native, model_of, rehearse
 from kbwiki.stages.stage import Services
 
 
@@ -32,16 +34,18 @@ def classify(
     with (
         interruptible(NAME, [], db),
         open_database(place) as database,
-        open_services(place, database, max_usd=max_usd) as (services, ledger),
+        open_services(place, database, max_usd=max_usd) as (services, paid),
     ):
         services.limit, services.native_model = limit, True
         if dry_run:
             _show_dry_run(services, as_json)
             return
-        last = database.value("last_batch")
-        with screen_for(as_json, services.engine, ledger) as screen:
-            _run(services, screen, batch)
-        table = _table(services, ledger, last)
+        native = is_native(services)
+        with _ledger(place, services, paid, max_usd) as ledger:
+            with screen_for(as_json, services.engine, ledger) as screen:
+                # AlloyDB asks for itself, so nothing is left to be answered by others.
+                _run(services, screen, batch or native)
+            table = _table(services, ledger, native)
     if as_json:
         print_json(table)
     else:
@@ -50,42 +54,47 @@ def classify(
         raise typer.Exit(1)
 
 
-def _run(services: Services, screen: Screen, batch: bool) -> None:
+@contextmanager
+def _ledger(
+    place: Place, services: Services, paid: Ledger | None, max_usd: float | None
+) -> Iterator[Ledger | None]:
+    """Yield the ledger of the run, opened here where the server asks and no engine has one."""
+    if paid or not is_native(services):
+        yield paid
+        return
+    url = services.database.url
+    daily = place.settings.daily_usd
+    with closing(Ledger(lambda: connect(url, "kbwiki ledger"), max_usd, daily)) as ledger:
+        services.book = ledger
+        yield ledger
+
+
+def _run(services: Services, screen: Screen, drains: bool) -> None:
     stage = stage_named(NAME)
-    if not batch:
+    if not drains:
         stage = replace(stage, drain=None)
     run_stages([stage], services, screen)
 
 
-def _table(services: Services, ledger: Ledger | None, last: int) -> dict[str, Any]:
+def _table(services: Services, ledger: Ledger | None, native: bool) -> dict[str, Any]:
     """Return what the edges are now, and what this run asked and paid."""
     database = services.database
     counts = services.memo[NAME]["counts"]
-    n_unanswered = 0 if is_native(services) else database.value("count_failed_requests")
-    spent: dict[str, Any] = {"calls": 0, "tokens": 0, "usd": 0.0, "estimated": False}
+    spent: dict[str, Any] = {"calls": 0, "tokens": 0, "usd": 0.0}
     if ledger and ledger.n_calls:
-        spent.update(calls=ledger.n_calls, tokens=ledger.tokens, usd=round(ledger.usd, 6))
-    elif is_native(services):
-        spent = _native_cost(database, services.engine.model, last)
+        usd = round(ledger.usd, 6) if not native or ledger.usd else None
+        spent = {"calls": ledger.n_calls, "tokens": ledger.tokens, "usd": usd}
     return {
         "types": {row["type"]: row["n"] for row in database.dicts("count_edge_types")},
         "methods": {row["method"]: row["n"] for row in database.dicts("count_edge_methods")},
         "pending": counts["n_pending"],
         "open_prompts": counts["n_open"],
-        "failed": counts["n_failed"] + n_unanswered,
+        "failed": counts["n_failed"] + (0 if native else database.value("count_failed_requests")),
         "needs_review": database.value("count_reviews"),
-        "model": services.engine.model or ("native" if is_native(services) else ""),
+        "model": model_of(services),
         **spent,
+        "estimated": native,
     }
-
-
-def _native_cost(database: Database, model: str, last: int) -> dict[str, Any]:
-    """Return what AlloyDB was asked in this run, its tokens and dollars estimated from texts."""
-    rows = database.dicts("list_batches_done", {"after": last})
-    asked = sum(count_tokens(row["prompt"]) for row in rows)
-    said = sum(count_tokens(row["response"]) for row in rows)
-    usd = price(model, Usage(asked, said)) if model else None
-    return {"calls": len(rows), "tokens": asked + said, "usd": usd, "estimated": True}
 
 
 def _show(table: Mapping[str, Any]) -> None:
@@ -112,10 +121,10 @@ def _show(table: Mapping[str, Any]) -> None:
 def _show_dry_run(services: Services, as_json: bool) -> None:
     """Print what a run would ask, after the rules had their say; nothing is stored."""
     database = services.database
-    model, prompts, pending = services.engine.model, list[str](), 0
+    model, prompts, pending = model_of(services), list[str](), 0
     if model:
-        with database.locked(NAME), database.rehearsal():
-            prompts, pending, _ = rehearse(services, model)
+        with database.locked(TYPING, tell_wait), database.rehearsal():
+            prompts, pending, _ = rehearse(services, services.engine.model)
     # Each edge with a directed answer is asked once more, with its ends in the other order.
     calls = {"at least": len(prompts), "at most": 2 * len(prompts)}
     tokens = sum(count_tokens(prompt) for prompt in prompts)
@@ -131,6 +140,7 @@ def _show_dry_run(services: Services, as_json: bool) -> None:
     dollars = "price not known" if usd is None else f"at most about ${usd:.4f}"
     out.print(
         f"{pending} edges would be asked in {calls['at least']} to {calls['at most']} calls of "
-        f"{model}: at most about {2 * tokens:,} tokens, {dollars}"
+        f"{model}: at most about {2 * tokens:,} tokens, {dollars}. Answers that cannot be used are "
+        "asked for again, edge by edge."
     )
     err.print("[dim]nothing was stored[/dim]")

@@ -105,6 +105,7 @@ def open_services(
         paths=tuple(paths or []),
         lang=place.settings.lang,
         max_file_bytes=int(place.settings.max_file_mb * 1_000_000),
+        book=ledger,
         today=time.strftime(
             "%Y-%m-%d", time.gmtime(float(os.environ.get("SOURCE_DATE_EPOCH", time.time())))
         ),

@@ -3,12 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.engines import Engine
 from kbwiki.errors import ConfigError, ModelError
+
+if TYPE_CHECKING:
+    from kbwiki.engines.asker import CallBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Services:
     """The most edges that a run may ask a model about anew; None: all."""
     native_model: bool = False
     """Whether a server that can ask a model itself (AlloyDB) may do so."""
+    book: "CallBook | None" = None
+    """The ledger, for what a server asks by itself; None: there is none to keep."""
     memo: dict[str, Any] = field(default_factory=dict)
     """Counts that a stage keeps for its note; cleared by nobody, read by the same stage."""
     intake: "Intake | None" = None

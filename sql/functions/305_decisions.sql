@@ -18,6 +18,18 @@ cross join lateral (
 where h.id <> t.id
 order by least(h.id, t.id), greatest(h.id, t.id), d.decided_at desc, d.head_key, d.tail_key;
 
+-- The sentence that speaks for the type of an edge: the one whose rule fired, else its best.
+create or replace function kb.shown_evidence(e kb.edge) returns text
+language sql stable
+set search_path = pg_catalog
+as $$
+    select c.text
+    from kb.edge_evidence v join kb.claim c on c.id = v.claim_id
+    where v.edge_id = e.id
+    order by (v.ordinal = e.shown_ordinal) desc, v.ordinal
+    limit 1
+$$;
+
 -- Whom an edge of a type runs from: symmetric ones in the order of keys.
 create or replace function kb.head_of(type_name text, wanted bigint, one bigint, other bigint) returns bigint
 language sql stable
@@ -41,7 +53,8 @@ begin
       and not exists (select from kb.decided d
                       where least(d.head_id, d.tail_id) = least(e.head_id, e.tail_id)
                         and greatest(d.head_id, d.tail_id) = greatest(e.head_id, e.tail_id));
-    update kb.edge e set method = null, typed_sha = null, type = null, status = 'pending'
+    update kb.edge e
+    set method = null, typed_sha = null, type = null, status = 'pending', confidence = null, shown_ordinal = 1
     where e.method = 'human'
       and not exists (select from kb.decided d
                       where least(d.head_id, d.tail_id) = least(e.head_id, e.tail_id)
@@ -56,7 +69,8 @@ begin
     update kb.edge e
     set type = d.type, status = case when d.type is null then 'rejected' else 'typed' end, method = 'human',
         confidence = 1, rule = null, model = '', prompt_version = '', answer = '', mirror_answer = '',
-        needs_review = false, head_id = p.head_id,
+        needs_review = false, shown_ordinal = case when e.rule_type = d.type then e.shown_ordinal else 1 end,
+        head_id = p.head_id,
         tail_id = case when p.head_id = d.head_id then d.tail_id else d.head_id end
     from kb.decided d
     cross join lateral (

@@ -4,7 +4,7 @@ create or replace function kb.rules_sha() returns text
 language sql stable
 set search_path = pg_catalog
 as $$
-    select kb.sha('rules-4', string_agg(kb.sha(name, type, lang, backward::text, weight::text,
+    select kb.sha('rules-5', string_agg(kb.sha(name, type, lang, backward::text, weight::text,
                array_to_string(head_kinds, ','), array_to_string(tail_kinds, ','), pattern), ' ' order by name))
     from kb.edge_rule
 $$;
@@ -93,13 +93,15 @@ begin
     ),
     vote as (
         select v.edge_id, v.type, v.head_id, max(v.weight)::numeric as best, sum(v.weight::numeric) as total,
-               (array_agg(v.rule order by v.weight desc, v.rule))[1] as rule
+               (array_agg(v.rule order by v.weight desc, v.rule, v.ordinal))[1] as rule,
+               (array_agg(v.ordinal order by v.weight desc, v.rule, v.ordinal))[1] as ordinal
         from said v
         where v.type is not null
         group by v.edge_id, v.type, v.head_id
     )
     select s.id as edge_id, w.type, w.head_id, coalesce(w.rule, case when d.denied then 'denied' end) as rule,
-           coalesce(w.confidence, case when d.denied then 0.9 else 0.2 end)::real as confidence, s.sha
+           coalesce(w.confidence, case when d.denied then 0.9 else 0.2 end)::real as confidence, s.sha,
+           coalesce(w.ordinal, 1) as ordinal
     from pg_temp.stale s
     left join lateral (select bool_and(v.denied and v.type is null) as denied from said v where v.edge_id = s.id) d
       on true
@@ -107,7 +109,7 @@ begin
         select v.type, v.head_id, v.rule,
                v.best * v.total / (select sum(o.total) from vote o
                                    where o.edge_id = s.id and (v.type = 'related_to' or o.type <> 'related_to'))
-                   as confidence
+                   as confidence, v.ordinal
         from vote v
         join kb.edge_type t on t.name = v.type
         join kb.concept h on h.id = v.head_id
@@ -119,7 +121,7 @@ begin
     update kb.edge e
     set rule_type = v.type, rule_head_id = v.head_id, rule_confidence = v.confidence, rule = v.rule, typed_sha = v.sha,
         method = null, model = '', prompt_version = '', answer = '', mirror_answer = '', needs_review = false,
-        type = null, status = 'pending'
+        type = null, status = 'pending', confidence = null, shown_ordinal = v.ordinal
     from pg_temp.verdict v
     where e.id = v.edge_id;
 
@@ -140,7 +142,7 @@ begin
     changed as (
         update kb.edge e
         set type = p.type, status = p.status, method = case when not p.is_unsure then 'rule' end,
-            confidence = e.rule_confidence, head_id = p.head_id,
+            confidence = case when not p.is_unsure then e.rule_confidence end, head_id = p.head_id,
             tail_id = case when p.head_id = e.head_id then e.tail_id else e.head_id end
         from placed p
         where e.id = p.id

@@ -128,11 +128,32 @@ $$;
 
 -- What was asked of an edge as it is now, in either order of its ends.
 create or replace view kb.asked as
-select i.edge_id, i.batch_id, i.line, i.a_id, i.b_id, i.answer, b.pass, b.status, b.model_id, b.prompt_version
+select i.edge_id, i.batch_id, i.line, i.a_id, i.b_id, i.answer, b.pass, b.status, b.model_id, b.prompt_version, b.response
 from kb.batch_item i
 join kb.batch b on b.id = i.batch_id
 join kb.edge e on e.id = i.edge_id and e.evidence_sha = i.evidence_sha
-where b.status <> 'dropped' and b.prompt_version = kb.prompt_version();
+where b.status <> 'dropped' and b.prompt_version = (select kb.prompt_version());
+
+-- How often a model's answer on an edge, as the edge and the question are now, could not be used. At the most of
+-- these it is left alone until one of them changes.
+create or replace function kb.n_unusable(edge_id bigint, model text) returns bigint
+language sql stable
+set search_path = pg_catalog
+as $$
+    select count(*)
+    from kb.batch_item i
+    join kb.batch b on b.id = i.batch_id
+    join kb.edge e on e.id = i.edge_id and e.evidence_sha = i.evidence_sha
+    where i.edge_id = n_unusable.edge_id and i.answer = '' and b.response is not null
+      and b.prompt_version = kb.prompt_version() and b.model_id = coalesce(n_unusable.model, '')
+$$;
+
+create or replace function kb.max_unusable() returns int
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select 4
+$$;
 
 -- Where an edge stands in the order of questions: by its content, not by its id. Failures before count, so that
 -- what failed is asked in other words.
@@ -172,7 +193,7 @@ begin
     update kb.batch b
     set response = read_answers.response, done_at = clock_timestamp(),
         status = case when n_read > 0 then 'done' else 'failed' end,
-        reason = case when n_read > 0 then ''
+        reason = case when n_read > 0 then '' when btrim(read_answers.response) = '' then 'the answer is empty'
                       else 'no line of the answer could be read: ' || kb.one_line(read_answers.response, 120) end
     where b.id = read_answers.batch_id;
 end
@@ -192,7 +213,8 @@ as $$
 $$;
 
 -- Give a verdict on every edge of which enough is answered. Both orders agree: accepted. They do not: the rules'
--- vote decides, else the kinds of the ends, else the edge is related_to and waits for a person's look.
+-- vote decides, else the kinds of the ends, else the edge is related_to and waits for a person's look. Kinds say
+-- nothing of a denial, so between one and a type they have no vote.
 create or replace function kb.settle() returns int
 language plpgsql
 set search_path = pg_catalog
@@ -203,7 +225,7 @@ begin
     with answered as (
         select e.id, first.answer as first_line, first.a_id, f.type as first_type, f.head_id as first_head,
                f.is_symmetric, second.answer as second_line, s.type as second_type, s.head_id as second_head,
-               first.model_id, first.prompt_version, e.head_id, e.tail_id, e.rule_type, e.rule_head_id
+               first.model_id, first.prompt_version, e.head_id, e.tail_id, e.rule_type, e.rule_head_id, e.rule
         from kb.edge e
         cross join lateral (
             select * from kb.asked a where a.edge_id = e.id and a.answer <> '' order by a.batch_id limit 1
@@ -222,15 +244,16 @@ begin
                    as agrees,
                case when a.rule_type = a.first_type and (a.is_symmetric or a.rule_head_id = a.first_head) then 1
                     when a.rule_type = a.second_type and (second_is_symmetric or a.rule_head_id = a.second_head) then 2
+                    when a.rule = 'denied' and a.first_type is null then 1
+                    when a.rule = 'denied' and a.second_type is null then 2
                end as voted,
                case when fits_first and not fits_second then 1 when fits_second and not fits_first then 2 end as fitting
         from answered a
         cross join lateral (
             select coalesce((select t.is_symmetric from kb.edge_type t where t.name = a.second_type), true)
                        as second_is_symmetric,
-                   coalesce(kb.kinds_fit(a.first_type, a.first_head, a.head_id, a.tail_id), false) as fits_first,
-                   coalesce(kb.kinds_fit(a.second_type, coalesce(a.second_head, a.a_id), a.head_id, a.tail_id), false)
-                       as fits_second
+                   kb.kinds_fit(a.first_type, a.first_head, a.head_id, a.tail_id) as fits_first,
+                   kb.kinds_fit(a.second_type, coalesce(a.second_head, a.a_id), a.head_id, a.tail_id) as fits_second
         ) k
     ),
     chosen as (
@@ -250,7 +273,7 @@ begin
     set type = v.type, status = case when v.type is null then 'rejected' else 'typed' end, method = 'llm',
         confidence = v.confidence, needs_review = v.needs_review, answer = v.first_line,
         mirror_answer = v.second_line, model = v.model_id, prompt_version = v.prompt_version,
-        typed_sha = kb.sha('model', e.evidence_sha), head_id = p.head_id,
+        shown_ordinal = case when v.type = e.rule_type then e.shown_ordinal else 1 end, typed_sha = kb.sha('model', e.evidence_sha), head_id = p.head_id,
         tail_id = case when p.head_id = v.head_id then v.tail_id else v.head_id end
     from verdict v
     cross join lateral (
@@ -264,62 +287,96 @@ end
 $$;
 
 -- Make the batches that are due: first questions (at most max_new edges; null: all), single ones for lines that
--- could not be read, and, when none of those is open, the mirrored ones for directed answers.
-create or replace function kb.pack_due(model_id text, max_new int) returns int
+-- could not be read, and, when none of those is open, the mirrored ones for directed answers. Of packs without any
+-- usable line only one is asked singly until the model has shown that it can answer: one bad edge must not spoil
+-- twenty, and a model that never answers must not be asked about each.
+create or replace function kb.pack_due(asked_model text, max_new int) returns int
 language plpgsql
 set search_path = pg_catalog
 as $$
 declare
     n int;
+    can boolean := exists (select from kb.batch b where b.status = 'done' and b.model_id = coalesce(asked_model, '')
+                           and b.prompt_version = kb.prompt_version());
+    tried bigint := (select min(b.id) from kb.batch b where b.status = 'failed' and b.pass <> 'single');
 begin
     create temporary table wanted (edge_id bigint, a_id bigint, b_id bigint, place text) on commit drop;
 
     insert into pg_temp.wanted
-    select e.id, case when p.place < '8' then e.head_id else e.tail_id end,
-           case when p.place < '8' then e.tail_id else e.head_id end, p.place
-    from (select x.id, least(x.head_id, x.tail_id) as head_id, greatest(x.head_id, x.tail_id) as tail_id, x.status
-          from kb.edge x where x.status = 'pending'
-          and not exists (select from kb.asked a where a.edge_id = x.id)) o
+    select o.id, case when p.is_plain then k.head_id else k.tail_id end,
+           case when p.is_plain then k.tail_id else k.head_id end, p.place
+    from (select x.id, x.head_id, x.tail_id from kb.edge x
+          where x.status = 'pending' and not exists (select from kb.asked a where a.edge_id = x.id)
+            and kb.n_unusable(x.id, asked_model) < kb.max_unusable()) o
     join kb.concept l on l.id = o.head_id
     join kb.concept g on g.id = o.tail_id
-    cross join lateral (select o.id, case when l.key collate "C" < g.key collate "C" then l.id else g.id end as head_id,
-                               case when l.key collate "C" < g.key collate "C" then g.id else l.id end as tail_id) e
-    cross join lateral (select kb.place_of(o.id, 'first') as place) p
+    cross join lateral (select case when l.key collate "C" < g.key collate "C" then l.id else g.id end as head_id,
+                               case when l.key collate "C" < g.key collate "C" then g.id else l.id end as tail_id) k
+    cross join lateral (select x.place, x.place < '8' as is_plain from kb.place_of(o.id, 'first') x (place)) p
     order by p.place
     limit max_new;
-    n := kb.pack('first', model_id, 20);
+    n := kb.pack('first', asked_model, 20);
     truncate pg_temp.wanted;
 
     insert into pg_temp.wanted
     select distinct a.edge_id, a.a_id, a.b_id, kb.place_of(a.edge_id, 'single') || a.pass
     from kb.asked a
     join kb.edge e on e.id = a.edge_id and e.status = 'pending'
-    where a.status = 'done' and a.answer = '' and a.pass <> 'single'
+    where a.answer = '' and a.pass <> 'single' and a.response is not null
+      and (a.status = 'done' or a.status = 'failed' and (can or a.batch_id = tried))
       and not exists (select from kb.asked o
-                      where o.edge_id = a.edge_id and o.a_id = a.a_id and (o.pass = 'single' or o.answer <> ''));
-    n := n + kb.pack('single', model_id, 1);
+                      where o.edge_id = a.edge_id and o.a_id = a.a_id and (o.pass = 'single' or o.answer <> ''))
+      and kb.n_unusable(a.edge_id, asked_model) < kb.max_unusable();
+    n := n + kb.pack('single', asked_model, 1);
     truncate pg_temp.wanted;
 
     if n = 0 and not exists (select from kb.batch b where b.status = 'open' and b.pass <> 'mirror') then
         insert into pg_temp.wanted
-        select a.edge_id, a.b_id, a.a_id, kb.place_of(a.edge_id, 'mirror')
+        select distinct a.edge_id, a.b_id, a.a_id, kb.place_of(a.edge_id, 'mirror')
         from kb.asked a
         join kb.edge e on e.id = a.edge_id and e.status = 'pending'
         where a.answer <> ''
-          and not exists (select from kb.asked o where o.edge_id = a.edge_id and o.a_id = a.b_id);
-        n := n + kb.pack('mirror', model_id, 20);
+          and not exists (select from kb.asked o where o.edge_id = a.edge_id and o.a_id = a.b_id)
+          and kb.n_unusable(a.edge_id, asked_model) < kb.max_unusable();
+        n := n + kb.pack('mirror', asked_model, 20);
     end if;
     drop table pg_temp.wanted;
     return n;
 end
 $$;
 
+-- Ask one batch where the server itself can, and read the answer; a caller makes each a transaction of its own, so
+-- that no pack is paid twice and none waits for another. An error is the batch's; returns why it failed, or null.
+create or replace function kb.ask_batch(batch_id bigint, model_id varchar(100) default null) returns text
+language plpgsql
+set search_path = pg_catalog
+as $$
+declare
+    asked text := (select b.prompt from kb.batch b where b.id = batch_id and b.status = 'open');
+    answers text[];
+begin
+    if asked is null then
+        return null;
+    end if;
+    begin
+        answers := kb.llm(array[asked], model_id);
+    exception when others then
+        update kb.batch b set status = 'failed', reason = kb.one_line(sqlerrm, 200), done_at = clock_timestamp()
+        where b.id = batch_id;
+        return sqlerrm;
+    end;
+    perform kb.read_answers(batch_id, coalesce(answers[1], ''));
+    return null;
+end
+$$;
+
 -- Both classifiers: the rules on all that changed and, with_model, a model on what they are not sure of. Answers
 -- that are not there yet (the shim's NULL) are taken up by the next call. retry: ask again what failed before.
--- n_open: prompts that wait for an answer; n_failed: prompts whose answer could not be used.
+-- ask: false leaves the batches to kb.ask_batch. n_open: prompts that wait for an answer; n_failed: prompts whose
+-- answer could not be used.
 create or replace function kb.classify_pending(
     with_model boolean default false, model_id varchar(100) default null, retry boolean default false,
-    max_new int default null
+    max_new int default null, ask boolean default true
 ) returns table (n_typed bigint, n_rejected bigint, n_settled int, n_pending bigint, n_open bigint, n_failed bigint)
 language plpgsql
 set search_path = pg_catalog
@@ -337,14 +394,21 @@ begin
     if with_model then
         -- What an edge was asked before its evidence changed, or in other words, is of no use any more.
         update kb.batch b set status = 'dropped'
-        where (retry and b.status = 'failed')
-           or (b.status = 'open'
-               and not exists (select from kb.asked a join kb.edge e on e.id = a.edge_id
-                               where a.batch_id = b.id and e.status = 'pending'));
+        where b.status in ('open', 'failed')
+          and not exists (select from kb.asked a join kb.edge e on e.id = a.edge_id
+                          where a.batch_id = b.id and e.status = 'pending');
+        update kb.batch b set status = 'dropped'
+        where retry and b.status = 'failed'
+          and exists (select from kb.batch_item i join kb.edge e on e.id = i.edge_id and e.status = 'pending'
+                      where i.batch_id = b.id
+                        and kb.n_unusable(i.edge_id, classify_pending.model_id) < kb.max_unusable());
+        update kb.batch b set model_id = coalesce(classify_pending.model_id, '')
+        where b.status = 'open' and b.model_id <> coalesce(classify_pending.model_id, '');
         loop
             n_settled := n_settled + kb.settle();
             n_new := kb.pack_due(model_id, may_take);
             may_take := 0;
+            exit when not ask;
             select array_agg(b.id order by b.id), array_agg(b.prompt order by b.id) into open_ids, prompts
             from kb.batch b where b.status = 'open';
             exit when open_ids is null;

@@ -3,6 +3,9 @@
 -- name: lock_name
 select pg_advisory_lock(hashtextextended('kbwiki:' || %(name)s, 0));
 
+-- name: try_lock_name
+select pg_try_advisory_lock(hashtextextended('kbwiki:' || %(name)s, 0));
+
 -- name: unlock_name
 select pg_advisory_unlock(hashtextextended('kbwiki:' || %(name)s, 0));
 

@@ -14,10 +14,11 @@ where least(e.head_id, e.tail_id) = least(%(one)s::bigint, %(other)s::bigint)
 -- name: list_evidence
 select c.text, v.kind, p.slug as source, c.start_at, c.end_at, c.page
 from kb.edge_evidence v
+join kb.edge e on e.id = v.edge_id
 join kb.claim c on c.id = v.claim_id
 join kb.source_page p on p.source_id = c.source_id
 where v.edge_id = %(edge)s
-order by v.ordinal;
+order by (v.ordinal = e.shown_ordinal) desc, v.ordinal;
 
 -- name: apply_decisions
 select kb.apply_decisions();
@@ -75,8 +76,7 @@ with recursive near as (
 )
 select distinct h.title as head, h.slug as head_slug, h.kind as head_kind, e.type, y.is_symmetric as symmetric,
        t.title as tail, t.slug as tail_slug, t.kind as tail_kind, e.confidence, e.method, e.n_sources, e.rule, y.ordinal,
-       (select cl.text from kb.edge_evidence v join kb.claim cl on cl.id = v.claim_id
-        where v.edge_id = e.id and v.ordinal = 1) as evidence
+       kb.shown_evidence(e) as evidence
 from kb.edge e
 join kb.edge_type y on y.name = e.type
 join kb.concept h on h.id = e.head_id

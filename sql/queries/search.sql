@@ -89,8 +89,7 @@ select id, slug, title, key from kb.concept where id = any (%(ids)s::bigint[]);
 
 -- name: describe_edges
 select e.id, e.head_id, e.tail_id, e.type, y.inverse, y.is_symmetric, e.confidence,
-       (select c.text from kb.edge_evidence v join kb.claim c on c.id = v.claim_id
-        where v.edge_id = e.id and v.ordinal = 1) as evidence
+       kb.shown_evidence(e) as evidence
 from kb.edge e join kb.edge_type y on y.name = e.type
 where e.id = any (%(ids)s::bigint[]);
 

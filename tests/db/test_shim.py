@@ -155,7 +155,7 @@ def test_a_server_that_answers_at_once_needs_one_pass(database: db.Database) -> 
         """
     )
     database.run("save_setting", {"name": "classify_prompt", "value": "$options\n\n$pairs"})
-    params = {"with_model": True, "model_id": None, "retry": True, "max_new": None}
+    params = {"with_model": True, "model_id": None, "retry": True, "max_new": None, "ask": True}
     [counts] = database.dicts("classify_pending", params)
     assert (counts["n_settled"], counts["n_pending"], counts["n_open"]) == (25, 0, 0)
     rows = run(

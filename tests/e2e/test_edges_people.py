@@ -1,13 +1,16 @@
 """`kbwiki edge`, `graph` in all formats, and `eval edges`, through the command line."""
 
 import json
+import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from conftest import ROOT, Store
 
+from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.evaluate.edges import NONE, evaluate, half_of, read_cases, score
 from kbwiki.text.words import lang_of
@@ -96,6 +99,83 @@ def test_words_on_one_pair_under_two_names_are_deduplicated(run: Run) -> None:
     assert "0 gone" in run("edge", "dedup")[1]
     edge = json.loads(run("edge", "show", "mesanet", "правило хебба", "--json")[1])
     assert edge["type"] == "uses"
+
+
+def test_the_sentence_whose_rule_fired_is_shown(run: Run, store: Store) -> None:
+    (store.root / "notes" / "two.md").write_text(
+        "# Обзор\n\n**Альфа-сеть** и **бета-слой** описаны ниже.\n\n"
+        "**Альфа-сеть** почти всегда использует новый **бета-слой**.\n\n"
+        "**Gamma filter** and **delta coder** are old.\n\n"
+        "In all its forms the **gamma filter** is directly based on the old **delta coder**.\n",
+        "utf-8",
+    )
+    store.build(store.root / "notes")
+    for one, other, kind, cue in (
+        ("Альфа-сеть", "бета-слой", "uses", "использует"),
+        ("gamma filter", "delta coder", "based_on", "based on"),
+    ):
+        edge = json.loads(run("edge", "show", one, other, "--json")[1])
+        assert edge["type"] == kind
+        assert cue in edge["evidence"][0]["text"]
+        [shown] = [json.loads(line) for line in run("graph", one, "--json")[1].splitlines()]
+        assert cue in shown["evidence"]
+        assert run("edge", "set", one, "is_a", other)[0] == 0
+        [shown] = [json.loads(line) for line in run("graph", one, "--json")[1].splitlines()]
+        assert cue not in shown["evidence"]
+
+
+def test_an_edge_whose_word_is_taken_back_is_sure_of_nothing(run: Run) -> None:
+    assert run("edge", "set", "Mamba", "is_a", "MesaNet")[0] == 0
+    assert run("edge", "set", "Mamba", "auto", "MesaNet")[0] == 0
+    code, out, _ = run("edge", "show", "Mamba", "MesaNet")
+    assert code == 0
+    assert "pending" in out
+    assert "typed by nobody yet" in out
+    assert "confidence" not in out
+    edge = json.loads(run("edge", "show", "Mamba", "MesaNet", "--json")[1])
+    assert (edge["type"], edge["confidence"], edge["method"]) == (None, None, None)
+
+
+def test_a_word_waits_for_a_pass_and_not_for_a_model(run: Run, store: Store) -> None:
+    with closing(db.connect(store.database.url)) as other:
+        with other.locked("classify-edges"):  # somebody asks a model
+            code, _, err = run("edge", "set", "Mamba", "is_a", "MesaNet")
+            assert (code, err) == (0, "")
+        free = threading.Timer(0.5, other.run, ("unlock_name", {"name": "type-edges"}))
+        other.run("lock_name", {"name": "type-edges"})
+        code, _, err = run("edge", "set", "Mamba", "uses", "nothing of the kind")
+        assert (code, "no concept has this slug" in err) == (1, True)
+        code, _, err = run("edge", "set", "Mamba", "usez", "MesaNet")
+        assert (code, "there is no type usez" in err) == (1, True)
+        free.start()
+        code, _, err = run("edge", "set", "Mamba", "uses", "MesaNet")
+        assert code == 0
+        assert "another process types edges just now; waiting for it" in err
+        free.join()
+
+
+def test_a_word_on_an_edge_that_another_process_makes_just_then(run: Run, store: Store) -> None:
+    waits = (
+        "select count(*) from pg_stat_activity where wait_event_type = 'Lock' "
+        "and datname = current_database()"
+    )
+    with closing(db.connect(store.database.url)) as other:
+        codes: list[int] = []
+        words = ("edge", "set", "Mamba", "is_a", "Правило Хебба")
+        thread = threading.Thread(target=lambda: codes.append(run(*words)[0]))
+        with other.transaction():
+            other.connection.execute(
+                "insert into kb.edge (head_id, tail_id, evidence_sha, n_sources, n_evidence) "
+                "select h.id, t.id, '', 0, 0 from kb.concept h, kb.concept t "
+                "where h.title = 'Mamba' and t.title = 'Правило Хебба'"
+            )
+            thread.start()
+            while store.database.connection.execute(waits).fetchone() == (0,):
+                assert thread.is_alive()
+        thread.join()
+    assert codes == [0]
+    edge = json.loads(run("edge", "show", "Mamba", "Правило Хебба", "--json")[1])
+    assert (edge["type"], edge["method"]) == ("is_a", "human")
 
 
 @pytest.mark.parametrize(
