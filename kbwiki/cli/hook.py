@@ -35,7 +35,8 @@ MAX_CONTEXT = 6000
 """Characters; clients cut what is longer than some 10,000."""
 MAX_SUMMARY = 2000
 _MIN_ANSWER = 40
-_TAIL = 1 << 19
+_TAILS = (1 << 19, 1 << 22, 1 << 25)
+"""Bytes read from a transcript's end: more where a turn is longer."""
 EVENTS = {"UserPromptSubmit": "prompt", "Stop": "stop"}
 
 
@@ -204,9 +205,17 @@ def _last_turn(transcript: Path) -> tuple[str, str]:
     request = answer = ""
     if not transcript.is_file():
         return request, answer
-    with transcript.open("rb") as stream:
-        stream.seek(max(0, transcript.stat().st_size - _TAIL))
-        lines = stream.read().decode("utf-8", "replace").split("\n")
+    for size in _TAILS:
+        with transcript.open("rb") as stream:
+            stream.seek(max(0, transcript.stat().st_size - size))
+            request, answer = _turn(stream.read().decode("utf-8", "replace").split("\n"))
+        if request:
+            break
+    return request, answer
+
+
+def _turn(lines: list[str]) -> tuple[str, str]:
+    request = answer = ""
     for line in lines:
         try:
             row = json.loads(line)

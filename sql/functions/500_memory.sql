@@ -43,7 +43,7 @@ begin
     end if;
     return query
     with word as materialized (
-        select w.pool, w.entry_id, w.score from kb.search_words(question, pools, null, null, n, 6000, n) w
+        select w.pool, w.entry_id, w.score from kb.search_words(question, pools, null, null, n, 3000, n) w
     ),
     near as materialized (
         select v.pool, v.entry_id, v.mean, v.best
@@ -58,9 +58,15 @@ begin
             select coalesce(w.pool, v.pool) as pool, coalesce(w.entry_id, v.entry_id) as entry_id, coalesce(w.score, 0) as words
             from word w full join near v on v.entry_id = w.entry_id
         ) h
-        join kb.entry e on e.id = h.entry_id
-        join kb.memory m on m.id = e.record_id
-        join kb.memory_state s on s.id = m.id
+        -- "offset 0" keeps these a look by index for each row
+        cross join lateral (select o.record_id from kb.entry o where o.id = h.entry_id offset 0) e
+        cross join lateral (
+            select o.id, o.text_sha, o.superseded_by, o.at, o.owner, o.domain, o.topic
+            from kb.memory o where o.id = e.record_id offset 0
+        ) m
+        cross join lateral (
+            select o.decay, o.importance, o.is_archived from kb.memory_state o where o.id = m.id offset 0
+        ) s
         where m.owner in ('', me) and (in_domain = '' or m.domain = in_domain) and (on_topic = '' or m.topic = on_topic)
           and (with_archived or not s.is_archived)
     ),
