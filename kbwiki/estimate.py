@@ -22,6 +22,7 @@ from kbwiki.engines.llm import (
     LlmEngine,
     extract_prompt,
     less,
+    same_prompt,
     worded,
     write_prompt,
 )
@@ -32,6 +33,7 @@ from kbwiki.engines.tokens import count_tokens
 from kbwiki.engines.windows import Window, cut_windows, halves
 from kbwiki.errors import InputError, ModelError
 from kbwiki.prompts.extract import ExtractReply
+from kbwiki.prompts.same import SameReply
 from kbwiki.prompts.write import WriteReply
 from kbwiki.records import (
     Answer,
@@ -50,6 +52,8 @@ READ_RATIO = 0.45
 """Tokens of a reply for each token of a part that is read, while the ledger is empty."""
 PAGE_TOKENS = 350
 """Tokens of a page, while the ledger is empty."""
+VERDICT_TOKENS = 12
+"""Tokens of the answer whether two names are one, while the ledger is empty."""
 _GUESSED = "guess"
 MAX_COMPARED = 50
 """Sources that were read already and are compared with what the grammar finds in them."""
@@ -60,7 +64,11 @@ Told = Callable[[str, int], None]
 
 @dataclass(frozen=True, slots=True)
 class StagePlan:
-    """What a stage would ask; ``usd`` is None where the model's price is not known."""
+    """What a stage would ask; ``usd`` is None where the model's price is not known.
+
+    ``guessed`` of the calls rest on sources that no model has read: how many concepts it will find
+    in them is the grammar's guess.
+    """
 
     stage: str
     calls: int
@@ -68,6 +76,7 @@ class StagePlan:
     input_tokens: int
     output_tokens: int
     usd: float | None
+    guessed: int = 0
 
 
 @dataclass(slots=True)
@@ -79,6 +88,8 @@ class _Count:
     tokens: int = 0
     n_read: int = 0
     """Tokens of the parts that would be read, without what stands around them in the prompt."""
+    n_pairs: int = 0
+    """Names to compare."""
 
 
 @dataclass(slots=True)
@@ -89,6 +100,7 @@ class _Rehearsal:
     provider: str
     model: str
     reading: _Count = field(default_factory=_Count)
+    comparing: _Count = field(default_factory=_Count)
     guessed: set[int] = field(default_factory=set)
     last_concept: int = 0
     correction: float = 1.0
@@ -122,6 +134,7 @@ def plan_build(
         raise _Undo
     plans = [
         _price_reading(plan, ratios.get("extract")),
+        _price_comparing(plan, ratios.get("same")),
         _price_writing(plan, known, guessed, ratios.get("write")),
         _priced(plan, "classify-edges", edges, 2 * n_edges * classify_edges.ANSWER_TOKENS),
     ]
@@ -265,13 +278,19 @@ def _price_reading(plan: _Rehearsal, ratio: dict[str, float] | None) -> StagePla
     return _priced(plan, "extract", count, round(n_out))
 
 
+def _price_comparing(plan: _Rehearsal, ratio: dict[str, float] | None) -> StagePlan:
+    count = plan.comparing
+    n_out = count.calls * ratio["output_tokens"] if ratio else count.n_pairs * VERDICT_TOKENS
+    return _priced(plan, "resolve", count, round(n_out))
+
+
 def _price_writing(
     plan: _Rehearsal, known: _Count, guessed: _Count, ratio: dict[str, float] | None
 ) -> StagePlan:
     n_guessed = guessed.calls * ratio["input_tokens"] if ratio else guessed.tokens
     both = _Count(known.calls + guessed.calls, known.cached, known.tokens + round(n_guessed))
     n_out = both.calls * (ratio["output_tokens"] if ratio else PAGE_TOKENS)
-    return _priced(plan, "write", both, round(n_out))
+    return replace(_priced(plan, "write", both, round(n_out)), guessed=guessed.calls)
 
 
 def _priced(plan: _Rehearsal, stage: str, count: _Count, n_out: int) -> StagePlan:
@@ -313,7 +332,7 @@ class _StandIn:
     """Reads as the replies kept say, else as the grammar does; asks nobody."""
 
     model = ""
-    is_paid = False
+    is_paid = True
 
     def __init__(self, plan: _Rehearsal, engine: Engine) -> None:
         self.name = engine.name
@@ -338,7 +357,19 @@ class _StandIn:
         raise AssertionError(item)
 
     def same(self, pairs: Sequence[Pair], item: str = "") -> list[bool | None]:
-        return [None for _ in pairs]
+        prompt = same_prompt(pairs)
+        kept = _kept(self._plan, "same", prompt, SameReply)
+        count = self._plan.comparing
+        if kept is None:
+            count.calls += 1
+            count.tokens += count_tokens(prompt)
+            count.n_pairs += len(pairs)
+            return [None for _ in pairs]
+        count.cached += 1
+        if kept == "" and len(pairs) > 1:  # it was cut, and each half was asked about
+            half = len(pairs) // 2
+            return self.same(pairs[:half], item) + self.same(pairs[half:], item)
+        return self._replayed.same(pairs, item)
 
     def answer(self, question: str, passages: Sequence[Passage]) -> Answer:
         raise AssertionError(question)

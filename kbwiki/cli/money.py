@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from kbwiki.cli.console import err, out, print_json, print_table
-from kbwiki.cli.engine import engine_name
+from kbwiki.cli.engine import check_engine, engine_name
 from kbwiki.cli.files import write_whole
 from kbwiki.cli.run import open_services
 from kbwiki.cli.store import find_place, open_database
@@ -18,6 +18,11 @@ from kbwiki.errors import InputError
 from kbwiki.estimate import StagePlan, plan_build
 from kbwiki.ledger import export_cache, import_cache
 
+_GUESS = (
+    "{} pages are a guess, by a grammar: no model has read their sources, and models differ. "
+    "`kbwiki build FILE` with one of the files makes it an estimate from what this model finds."
+)
+
 
 def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
     """Print what a build would ask a model, and what that would cost; nothing is stored."""
@@ -25,10 +30,11 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
     name = engine_name(place.settings)
     failures: list[str] = []
     with open_database(place) as database:
+        check_engine(place.settings, database)
         if name == "local":
             plans = [
                 StagePlan(stage, 0, 0, 0, 0, 0.0)
-                for stage in ("extract", "write", "classify-edges")
+                for stage in ("extract", "resolve", "write", "classify-edges")
             ]
         else:
             with open_services(place, database, paths=paths) as (services, _):
@@ -48,6 +54,8 @@ def show_plan(paths: list[Path], db: str | None, as_json: bool) -> None:
         columns = ["stage", "calls", "cached", "tokens in", "tokens out", "dollars"]
         print_table(columns, [_cells(plan) for plan in plans])
         out.print(f"model {model}, prices of {checked_on()}; how long replies are is an estimate")
+        if guessed := sum(plan.guessed for plan in plans):
+            out.print(_GUESS.format(guessed), markup=False)
     for failure in failures:
         err.print(f"failed: {failure}", markup=False)
     if failures:

@@ -224,12 +224,7 @@ class LlmEngine:
 
     def same(self, pairs: Sequence[Pair], item: str = "") -> list[bool | None]:
         """Return the model's verdict on each pair; None where it gave none."""
-        lines = [
-            f"[{n}] {_described(p.first)}\n    or {_described(p.second)}"
-            for n, p in enumerate(pairs, 1)
-        ]
-        prompt = fill("same", pairs=fenced("\n".join(lines)))
-        reply = self._asker.ask("same", prompt, SameReply, item)
+        reply = self._asker.ask("same", same_prompt(pairs), SameReply, item)
         if reply is None and len(pairs) > 1:
             half = len(pairs) // 2
             return self.same(pairs[:half], item) + self.same(pairs[half:], item)
@@ -347,6 +342,15 @@ def extract_prompt(document: Document, window: Window, number: str, total: str) 
     title = clean_line(document.title) or "untitled"
     part = f"Source: {title}\n\n{document.text[window.start : window.end]}"
     return fill("extract", number=number, total=total, part=fenced(part))
+
+
+def same_prompt(pairs: Sequence[Pair]) -> str:
+    """Return the prompt that asks of each pair whether its two names are one."""
+    lines = [
+        f"[{n}] {_described(p.first)}\n    or {_described(p.second)}"
+        for n, p in enumerate(pairs, 1)
+    ]
+    return fill("same", pairs=fenced("\n".join(lines)))
 
 
 def write_prompt(brief: Brief, evidence: list[Statement]) -> str:

@@ -198,6 +198,28 @@ def test_an_engine_decides_what_is_doubtful_once(
     assert _asked(fake) == n_asked
 
 
+def test_a_plan_counts_the_names_to_compare_and_those_of_which_an_answer_is_kept(
+    store: Store, judge: tuple[_Judge, FakeGemini], capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, fake = judge
+
+    def planned() -> tuple[int, int]:
+        capsys.readouterr()
+        assert main(["plan", "--json"]) == 0
+        rows = map(json.loads, capsys.readouterr().out.splitlines())
+        return next((r["calls"], r["cached"]) for r in rows if r["stage"] == "resolve")
+
+    before = planned()
+    assert _asked(fake) == 0
+    assert main(["resolve"]) == 0
+    assert before == (_asked(fake), 0)
+    store.database.connection.execute("delete from kb.setting where name = 'resolve'")
+    assert planned() == (0, 0)
+    store.database.connection.execute("delete from kb.setting where name = 'resolve'")
+    store.database.connection.execute("delete from kb.verdict")
+    assert planned() == (0, before[0])
+
+
 def test_what_an_engine_cannot_tell_waits_for_a_person(
     store: Store, judge: tuple[_Judge, FakeGemini]
 ) -> None:

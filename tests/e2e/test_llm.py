@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from conftest import ROOT
 from fakes.fake_gemini import FakeGemini, Say
-from fakes.model import MODEL, data_of, is_edges, reader
+from fakes.model import MODEL, data_of, reader
 
 from kbwiki import db
 from kbwiki.cli import main
@@ -139,75 +139,6 @@ def test_the_days_limit_counts_what_earlier_runs_spent(
     assert "KBWIKI_DAILY_USD" in err
 
 
-def test_a_plan_comes_within_a_third_of_what_the_build_then_costs(
-    run: Run, gemini: FakeGemini, url: str
-) -> None:
-    """Once a part was read, it is known how much this model finds and says."""
-    for stage in ("ingest papers/associative-scan.md", "extract", "resolve", "write"):
-        assert run(*stage.split())[0] == 0
-    n_calls = len(gemini.requests)
-    code, out, err = run("build", "papers", "--dry-run", "--json")
-    assert (code, err) == (0, "")
-    assert len(gemini.requests) == n_calls
-    plans = {row["stage"]: row for row in map(json.loads, out.splitlines())}
-    before = _sums(run)
-    assert _build(run)[0] == 0
-    after = _sums(run)
-    for task in ("extract", "write"):
-        plan = plans[task]
-        for name in ("calls", "input_tokens", "output_tokens", "usd"):
-            real = after[task][name] - before[task][name]
-            assert 0.7 <= plan[name] / real <= 1.3, (task, name, plan[name], real)
-    code, out, _ = run("plan", "papers", "--json")
-    assert [json.loads(line)["calls"] for line in out.splitlines()] == [0, 0, 0]
-
-
-def _plan(run: Run) -> dict[str, tuple[int, int]]:
-    """What a plan says: calls and replies kept, by stage."""
-    code, out, err = run("plan", "papers", "--json")
-    assert (code, err) == (0, "")
-    rows = map(json.loads, out.splitlines())
-    return {row["stage"]: (row["calls"], row["cached"]) for row in rows}
-
-
-def test_a_plan_counts_pages_that_an_earlier_run_left(
-    run: Run, gemini: FakeGemini, url: str
-) -> None:
-    for stage in ("ingest papers", "extract"):
-        assert run(*stage.split())[0] == 0
-    before = _store(url)
-    plan = _plan(run)
-    assert _store(url) == before
-    assert plan["extract"] == (0, 0)
-    n_calls = len(gemini.requests)
-    assert _build(run)[0] == 0
-    asked = gemini.requests[n_calls:]
-    assert plan["write"] == (_calls(url)["write ok"], 0)
-    assert 0 < sum(map(is_edges, asked)) <= plan["classify-edges"][0]
-    assert plan["write"][0] > 3
-
-
-def test_a_plan_knows_the_replies_kept(run: Run, gemini: FakeGemini, url: str) -> None:
-    assert _build(run)[0] == 0
-    n_calls = len(gemini.requests)
-    calls = _calls(url)
-    assert run("cache", "export", "replies.jsonl")[0] == 0
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("drop schema kb cascade")
-    assert run("cache", "import", "replies.jsonl")[0] == 0
-    tasks = ("extract", "write", "classify-edges")
-    assert _plan(run) == {task: (0, calls[f"{task} ok"]) for task in tasks}
-    assert len(gemini.requests) == n_calls
-
-
-def test_a_plan_goes_on_past_a_file_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "papers" / "пусто.pdf").write_bytes(b"no pdf")
-    code, out, err = run("plan", "papers", "--json")
-    assert code == 1
-    assert err.startswith("failed: papers/пусто.pdf: ")
-    assert json.loads(out.splitlines()[0])["calls"] >= len(NOTES)
-
-
 def _store(url: str) -> list[tuple[object, ...]]:
     tables = "source", "extraction", "candidate", "concept", "mention", "call", "attempt"
     counts = ", ".join(f"(select count(*) from kb.{name})" for name in tables)
@@ -271,24 +202,6 @@ def test_a_lost_key_does_not_let_the_built_in_engine_replace_what_a_model_wrote(
         assert connection.execute("select distinct engine from kb.article").fetchall() == [
             ("local-2",)
         ]
-
-
-def _sums(run: Run) -> dict[str, dict[str, float]]:
-    _, out, _ = run("cost", "--json")
-    rows = map(json.loads, out.splitlines())
-    names = ("calls", "input_tokens", "output_tokens", "usd")
-    sums: dict[str, dict[str, float]] = {}
-    for row in rows:
-        sums[row["name"]] = {"usd": row["usd"], **{n: row[n] for n in names if n != "usd"}}
-    return sums
-
-
-def test_a_plan_without_a_model_says_that_nothing_is_paid(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KBWIKI_ENGINE", "local")
-    code, out, _ = run("plan", "papers")
-    assert (code, "nothing would be paid" in out) == (0, True)
 
 
 def test_cost_sums_the_ledger_in_four_ways(run: Run, gemini: FakeGemini) -> None:

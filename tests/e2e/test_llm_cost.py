@@ -213,6 +213,7 @@ def test_a_plan_and_costs_are_one_object_a_line(
     rows = [json.loads(line) for line in run("plan", "--json")[1].splitlines()]
     assert [(row["stage"], row["calls"] > 0) for row in rows] == [
         ("extract", True),
+        ("resolve", False),
         ("write", True),
         ("classify-edges", False),  # the rules are sure of all that the notes say
     ]
@@ -220,6 +221,7 @@ def test_a_plan_and_costs_are_one_object_a_line(
     rows = [json.loads(line) for line in run("plan", "--json")[1].splitlines()]
     assert [(row["stage"], row["calls"], row["usd"]) for row in rows] == [
         ("extract", 0, 0.0),
+        ("resolve", 0, 0.0),
         ("write", 0, 0.0),
         ("classify-edges", 0, 0.0),
     ]
