@@ -36,7 +36,9 @@ Prune = Annotated[
     bool, typer.Option("--prune", help="Remove sources whose files are gone from these folders.")
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
-Paths = Annotated[list[Path], typer.Argument(help="Files and folders to read.")]
+Names = Annotated[
+    list[str], typer.Argument(metavar="PATHS...", help="Files, folders, addresses; - for stdin.")
+]
 
 
 class By(enum.StrEnum):
@@ -81,7 +83,7 @@ def init() -> None:
 
 @app.command()
 def build(
-    paths: Paths,
+    names: Names,
     prune: Prune = False,
     max_cost: MaxCost = None,
     dry_run: Annotated[
@@ -93,38 +95,39 @@ def build(
 ) -> None:
     """Run every stage in order: from files to a wiki."""
     if dry_run:
+        from kbwiki.cli.intake import only_paths
         from kbwiki.cli.money import show_plan
 
-        show_plan(paths, db=db, as_json=as_json)
+        show_plan(only_paths(names), db=db, as_json=as_json)
         return
+    from kbwiki.cli.intake import Wanted
     from kbwiki.cli.run import run_stages
 
-    run_stages(
-        list(STAGES),
-        db=db,
-        jobs=jobs,
-        as_json=as_json,
-        paths=paths,
-        max_usd=max_cost,
-        prune=prune,
-    )
+    wanted = Wanted(tuple(names), prune=prune)
+    run_stages(list(STAGES), db, jobs, as_json, wanted, max_usd=max_cost)
 
 
 @app.command(help=STAGES["ingest"])
 def ingest(
-    paths: Paths,
+    names: Names,
     prune: Prune = False,
     force: Annotated[
         bool, typer.Option("--force", help="Take in what would be quarantined.")
+    ] = False,
+    title: Annotated[str, typer.Option("--title", help="Title of what is read from stdin.")] = "",
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Fetch from this machine and its network too.")
     ] = False,
     db: Db = None,
     jobs: Jobs = None,
     as_json: Json = False,
 ) -> None:
     """Read files into sources and chunks."""
+    from kbwiki.cli.intake import Wanted
     from kbwiki.cli.run import run_stages
 
-    run_stages(["ingest"], db, jobs, as_json, paths, prune=prune, force=force)
+    wanted = Wanted(tuple(names), prune, force, title, allow_private)
+    run_stages(["ingest"], db, jobs, as_json, wanted)
 
 
 @app.command(name="classify-edges", help=STAGES["classify-edges"])
@@ -400,35 +403,8 @@ def cost(
     show_cost(by.value, db=db, as_json=as_json)
 
 
-cache_app = typer.Typer(help="Keep a model's replies, to use them again.", no_args_is_help=True)
-app.add_typer(cache_app, name="cache")
-
-
-@cache_app.command(name="export")
-def cache_export(
-    file: Annotated[
-        Path | None, typer.Argument(help="File to write; none: standard output.")
-    ] = None,
-    db: Db = None,
-) -> None:
-    """Write every reply kept, one JSON object a line."""
-    from kbwiki.cli.money import save_cache
-
-    save_cache(file, db=db)
-
-
-@cache_app.command(name="import")
-def cache_import(
-    file: Annotated[Path, typer.Argument(help="A file that `kbwiki cache export` wrote.")],
-    db: Db = None,
-) -> None:
-    """Take replies in from a file."""
-    from kbwiki.cli.money import load_cache
-
-    load_cache(file, db=db)
-
-
 def _add_groups() -> None:
+    from kbwiki.cli.cache import cache_app
     from kbwiki.cli.database import database_app
     from kbwiki.cli.evals import eval_app
     from kbwiki.cli.hook import hook_app
@@ -444,6 +420,7 @@ def _add_groups() -> None:
     }
     for name, verb in verbs.items():
         app.command(name=name)(verb)
+    app.add_typer(cache_app, name="cache")
     app.add_typer(memory_app, name="memory")
     app.add_typer(hook_app, name="hook")
     app.add_typer(user_app, name="user")

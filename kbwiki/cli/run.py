@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,6 +16,7 @@ import typer
 from kbwiki.cli import Interrupted, leave
 from kbwiki.cli.console import Screen, err, notice, out, print_table
 from kbwiki.cli.engine import check_engine, open_engine
+from kbwiki.cli.intake import NOTHING, Wanted, take_in
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.engines import Engine
@@ -30,25 +31,25 @@ GRACE_S = 1.8
 """How long an interrupted run may take to give back its leases and the terminal."""
 
 
-def run_stages(  # noqa: PLR0913, PLR0917 - what the commands' options say
+def run_stages(
     names: list[str],
     db: str | None,
     jobs: int | None,
     as_json: bool,
-    paths: list[Path] | None = None,
+    wanted: Wanted = NOTHING,
     max_usd: float | None = None,
-    prune: bool = False,
-    force: bool = False,
 ) -> None:
     """Run stages by name and exit with 1 if any item failed."""
     place = find_place(db, create="ingest" in names)
     verb = names[0] if len(names) == 1 else "build"
-    with interruptible(verb, paths or [], db), open_database(place) as database:
+    with interruptible(verb, wanted.names, db), open_database(place) as database:
+        paths, fetched = take_in(wanted, place)
         stages = [stage_named(name) for name in names]
         if {"extract", "write"} & set(names):
             check_engine(place.settings, database)
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
-            services.prune, services.force = prune, force
+            services.fetched = fetched
+            services.prune, services.force = wanted.prune, wanted.force
             try:
                 with screen_for(as_json, services.engine, ledger) as screen:
                     reports = run_pipeline(stages, services, screen)
@@ -140,9 +141,9 @@ def screen_for(as_json: bool, engine: Engine, ledger: Ledger | None = None) -> I
 
 
 @contextmanager
-def interruptible(verb: str, paths: list[Path], db: str | None) -> Iterator[None]:
+def interruptible(verb: str, names: Sequence[str], db: str | None) -> Iterator[None]:
     """Let the first Ctrl-C or SIGTERM end the run in order and soon; further ones are ignored."""
-    command = [verb, *map(str, paths)] if paths or verb != "build" else ["lint", "--fix"]
+    command = [verb, *names] if names or verb != "build" else ["lint", "--fix"]
     line = "interrupted. continue with: " + shlex.join(["kbwiki", *command])
     line += " --db URL" if db else ""  # not the URL itself, which may hold a password
     numbers = (signal.SIGINT, signal.SIGTERM)

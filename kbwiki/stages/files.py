@@ -33,6 +33,16 @@ class FileItem:
     hint: str = ""
     read: Callable[[int], bytes] | None = None
     """For a member of an archive: returns at most so many of its bytes."""
+    kind: str = ""
+    """The suffix of what it is, where its uri does not end in it: for a page that was fetched."""
+    charset: str = ""
+    title: str = ""
+    """These two as whoever gave the file said, where they did."""
+
+    @property
+    def suffix(self) -> str:
+        """The suffix that picks its reader."""
+        return self.kind or suffix_of(self.uri)
 
 
 @dataclass(slots=True)
@@ -58,6 +68,11 @@ def uri_of(path: Path, root: Path) -> str:
     except ValueError:
         name = path.as_posix()
     return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def is_remote(uri: str) -> bool:
+    """Tell whether a uri is no path, but an address that was fetched or standard input."""
+    return "://" in uri  # a path never has two slashes in a row
 
 
 def path_of(uri: str, root: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 from kbwiki.errors import InputError
 from kbwiki.records import Chunk, Document
-from kbwiki.stages.files import FileItem, Found, find_files, path_of, read_file
+from kbwiki.stages.files import FileItem, Found, find_files, is_remote, path_of, read_file
 from kbwiki.stages.stage import BATCH, Intake, Services, Stage
 from kbwiki.text.chunks import chunk_document
 from kbwiki.text.normal import clean_line, shorten
@@ -54,6 +54,8 @@ class _Run:
 
     def is_named(self, uri: str) -> bool:
         """Tell whether a uri lies under a folder that this run walked or should have walked."""
+        if is_remote(uri):
+            return False
         return not self.found.named.isdisjoint(path_of(uri, self.root).parents)
 
     def is_lost(self, uri: str) -> bool:
@@ -67,7 +69,14 @@ class _Run:
 
     def reader(self, uris: list[str]) -> str:
         """Return how bytes with these names are to be read: as the first name that stands says."""
-        return READER + reader_kind(min((u for u in uris if not self.is_lost(u)), default=uris[0]))
+        standing = sorted((is_remote(u), u) for u in uris if not self.is_lost(u))
+        first = standing[0][1] if standing else uris[0]
+        item = self.found.files.get(first)
+        return _reader(item) if item else READER + reader_kind(first)
+
+
+def _reader(item: FileItem) -> str:
+    return READER + reader_kind(f"_{item.suffix}")
 
 
 def _run(services: Services) -> _Run:
@@ -75,6 +84,7 @@ def _run(services: Services) -> _Run:
     run = services.memo.get("ingest")
     if not isinstance(run, _Run):
         found = find_files(services.paths, services.root, services.wiki)
+        found.files.update({item.uri: item for item in services.fetched})
         rows = services.database.dicts("list_shas")
         shas = {(row["sha256"], row["reader"]) for row in rows}
         run = _Run(services.root, found, dict(found.files), shas)
@@ -108,21 +118,21 @@ def _is_stale(run: _Run, item: FileItem, row: dict[str, Any] | None) -> bool:
         return True
     reader = run.reader(row["uris"])
     # Only a file of the right kind can mend what was read otherwise.
-    return bool(row["reader"] != reader and reader == READER + reader_kind(item.uri))
+    return bool(row["reader"] != reader and reader == _reader(item))
 
 
 def work(services: Services, item: FileItem) -> Read:
     """Return what a file holds."""
     raw, sha = read_file(item, services.max_file_bytes)
-    if (sha, READER + reader_kind(item.uri)) in _run(services).shas:
+    if (sha, _reader(item)) in _run(services).shas:
         return Read(item, sha, None)
     try:
-        document = read_document(item.uri, raw, services.force)
+        document = read_document(item.uri, raw, services.force, item.suffix, item.charset)
     except InputError as error:
         where = clean_line(item.uri)
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise type(error)(message, error.hint) from error
-    title = shorten(clean_line(document.title), _MAX_TITLE)
+    title = shorten(clean_line(item.title or document.title), _MAX_TITLE)
     stem = PurePosixPath(item.uri).stem.replace("_", " ").replace("-", " ")
     document = replace(document, title=title or clean_line(stem))
     return Read(item, sha, document, tuple(chunk_document(document)), title)
@@ -138,12 +148,12 @@ def save(services: Services, item: FileItem, read: Read) -> None:
     database.run("lock_shas", {"shas": [read.sha256, old or read.sha256]})
     stored = database.dicts("find_source", {"sha256": read.sha256})
     reader = run.reader([item.uri, *(stored[0]["uris"] if stored else [])])
-    is_mine = reader == READER + reader_kind(item.uri)
+    is_mine = reader == _reader(item)
     # Laying chunks anew takes the mentions in them away, so what is read as it should be stays.
     if not stored or (is_mine and stored[0]["reader"] != reader):
         if read.document is None:
             # It was stored when the run began; `pending` offers the file again, to be read.
-            run.shas.discard((read.sha256, READER + reader_kind(item.uri)))
+            run.shas.discard((read.sha256, _reader(item)))
             return
         _save_source(services, read, read.document)
     params = {"uri": item.uri, "sha256": read.sha256, "size": item.size, "mtime_ns": item.mtime_ns}
@@ -165,7 +175,7 @@ def _save_source(services: Services, read: Read, document: Document) -> None:
     chunks = [_chunk(chunk, text[chunk.start : chunk.end]) for chunk in read.chunks]
     database.run("save_chunks", {"source_id": source_id, "chunks": {"chunks": chunks}})
     _run(services).unindexed.append(source_id)
-    _run(services).shas.add((read.sha256, READER + reader_kind(read.item.uri)))
+    _run(services).shas.add((read.sha256, _reader(read.item)))
 
 
 def _source(read: Read, document: Document) -> dict[str, object]:
@@ -186,7 +196,7 @@ def _source(read: Read, document: Document) -> dict[str, object]:
             "references": [[r.key, list(r.authors), r.year] for r in document.references],
         },
         "notes": list(document.notes),
-        "reader": READER + reader_kind(read.item.uri),
+        "reader": _reader(read.item),
     }
 
 
@@ -265,12 +275,16 @@ def _lost(services: Services, run: _Run) -> tuple[list[str], list[str], list[str
         if not lost:
             continue
         others = set(uris).difference(lost)
-        if any(u in run.found.files or os.path.lexists(path_of(u, run.root)) for u in others):
+        if any(u in run.found.files or _stands(u, run.root) for u in others):
             moved += lost
         else:
             for uri in lost:
                 (unsure if run.is_blind(uri) else vanished).append(uri)
     return sorted(moved), sorted(vanished), sorted(unsure)
+
+
+def _stands(uri: str, root: Path) -> bool:
+    return is_remote(uri) or os.path.lexists(path_of(uri, root))
 
 
 def gone(services: Services, items: list[str]) -> list[str]:

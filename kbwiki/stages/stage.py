@@ -9,6 +9,7 @@ from kbwiki.db import Database
 from kbwiki.embedders import Embedder
 from kbwiki.engines import Engine
 from kbwiki.errors import ConfigError, ModelError
+from kbwiki.stages.files import FileItem
 
 if TYPE_CHECKING:
     from kbwiki.engines.asker import CallBook
@@ -36,6 +37,8 @@ class Services:
     wiki: Path
     jobs: int
     paths: tuple[Path, ...] = ()
+    fetched: tuple[FileItem, ...] = ()
+    """What was fetched or given on standard input, to be ingested with ``paths``."""
     lang: Literal["auto", "en", "ru"] = "auto"
     max_file_bytes: int = 50_000_000
     prune: bool = False

@@ -32,20 +32,23 @@ _BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
 
-def read_document(name: str, raw: bytes, force: bool = False) -> Document:
-    """Return the Document of a file's bytes; the suffix of ``name`` picks the reader.
+def read_document(
+    name: str, raw: bytes, force: bool = False, suffix: str = "", charset: str = ""
+) -> Document:
+    """Return the Document of a file's bytes; ``suffix``, else that of ``name``, picks the reader.
 
+    ``charset`` is what a server said of a text; it counts if the bytes decode so.
     Raises InputError where the format is unknown or the bytes cannot be read, QuarantineError,
     unless ``force``, where they are most likely no document but what stood in its place.
     """
-    reader = READERS.get(suffix_of(name))
+    reader = READERS.get(suffix or suffix_of(name))
     if reader is None:
         raise InputError(
             f"{name}: no reader for this kind of file.", f"Known: {', '.join(READERS)}."
         )
     if not raw.strip():
         raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
-    document = reader(raw)
+    document = reader(_as_said(raw, charset))
     if not document.text.strip():
         hint = "; ".join(document.notes) or "Look whether the file holds words at all."
         raise InputError(f"{name}: no text came out of it.", hint)
@@ -61,6 +64,16 @@ def suffix_of(name: str) -> str:
     """Return the lower-case suffix of a file name with its dot, or an empty string."""
     base = name.rsplit("/", 1)[-1]
     return "." + base.rsplit(".", 1)[1].lower() if "." in base[1:] else ""
+
+
+def _as_said(raw: bytes, charset: str) -> bytes:
+    """Return the bytes of a text in UTF-8 with its mark, if they decode as somebody said."""
+    if not charset or _marked(raw):
+        return raw
+    try:
+        return b"\xef\xbb\xbf" + raw.decode(charset).encode()
+    except (UnicodeError, LookupError):
+        return raw
 
 
 def reader_kind(name: str) -> str:
