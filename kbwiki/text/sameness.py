@@ -35,7 +35,7 @@ SURE_SOUND = 0.06
 SURE_BACKED = (0.03, 0.005)
 """Enough for two that sound alike, or that stand among the same others."""
 DOUBT_NEAREST = -0.01
-"""Of two that are each other's nearest; of others:"""
+"""Of two that are among each other's two nearest; of others:"""
 DOUBT_CSLS = 0.005
 DOUBT_RANKS = (1, 4)
 """A pair is worth a look if the one is at most so far down in the other's list, from 0, and the
@@ -196,7 +196,7 @@ def _without_kind(key: str) -> list[tuple[str, bool]]:
 def _is_proper(title: str) -> bool:
     """Tell whether a title can only be a name: capitals or digits inside, or no dictionary word."""
     return bool(re.search(r".[A-Z\d]", title)) or (
-        title[:1].isupper() and is_rare(lemma_key(title))
+        title[:1].isupper() and is_rare(re.split(r"[\s-]", lemma_key(title))[-1])
     )
 
 
@@ -339,7 +339,7 @@ def _across(
     least = SURE_BACKED if is_backed else SURE
     sure = ranks[1] == 0 and csls >= least[0] and lead >= least[1] and _is_like(a, b, csls, sound)
     is_far = ranks[0] > DOUBT_RANKS[0] or ranks[1] > DOUBT_RANKS[1]
-    enough = DOUBT_NEAREST if ranks[1] == 0 else DOUBT_CSLS
+    enough = DOUBT_NEAREST if ranks[1] <= 1 else DOUBT_CSLS
     if not sure and (is_far or (csls < enough and not is_backed)):
         return None
     reason = f"vectors {csls:+.3f}, ranks {ranks[0] + 1} and {ranks[1] + 1}, lead {lead:+.3f}"

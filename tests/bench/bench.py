@@ -127,12 +127,18 @@ def _edges() -> None:
 
 def _same() -> None:
     """Print how well names are told apart, and how long it takes."""
-    rows = ROOT / "tests" / "data" / "same.tsv"
-    seconds, lines = kbwiki("eval", "same", str(rows), "--json", folder=ROOT)
+    for file in ("same.tsv", "same_new.tsv"):
+        path = ROOT / "tests" / "data" / file
+        seconds, lines = kbwiki("eval", "same", str(path), "--json", folder=ROOT)
+        _same_rows(file, lines)
+    row("kbwiki eval same from a cold shell", f"{seconds:.1f} s")
+
+
+def _same_rows(file: str, lines: list[dict[str, object]]) -> None:
     for table in lines:
         if "bands" not in table:
             continue
-        name = f"kbwiki eval same, {table['split']} ({table['pairs']} pairs)"
+        name = f"{file}, {table['split']} ({table['pairs']} pairs)"
         bands = table["bands"]
         assert isinstance(bands, dict)
         for band, found in bands.items():
@@ -141,7 +147,6 @@ def _same() -> None:
         row("  duplicates that nobody is asked about", _percent(table["duplicates"]), "< 2 %")
         row("  duplicates that wait for a person", _percent(table["queued"]))
         row("  false merges", _percent(table["false_merges"]), "< 1 %")
-    row("kbwiki eval same from a cold shell", f"{seconds:.1f} s")
 
 
 def _percent(share: object) -> str:

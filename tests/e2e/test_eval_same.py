@@ -43,7 +43,17 @@ def test_names_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
         assert bands["meaning"]["recall"] > 0.65
     everything = tables["all"]
     assert isinstance(everything["duplicates"], float)
-    assert everything["duplicates"] < 0.03
+    assert everything["duplicates"] < 0.02
+
+
+def test_no_two_things_become_one_among_names_that_the_rules_were_not_set_with(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["eval", "same", str(PAIRS.with_name("same_new.tsv")), "--json"]) == 0
+    everything = _tables(capsys.readouterr().out)["all"]
+    assert everything["false_merges"] == 0.0
+    assert isinstance(everything["queued"], float)
+    assert everything["queued"] < 0.35
 
 
 def test_a_file_of_ones_own_and_the_store_is_left_as_it_was(
