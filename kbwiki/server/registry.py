@@ -347,7 +347,7 @@ class _Shelf:
     ) -> t.ReadResourceResult:
         uri = str(params.uri)
         if not uri.startswith(_PAGE):
-            raise MCPError(code=INVALID, message=f"Resource not found: {uri}")
+            raise MCPError(code=INVALID, message=f"Resource not found: {uri}", data={"uri": uri})
         args = forms.ReadArgs.model_construct(
             page=unquote(uri.removeprefix(_PAGE))[:500], section="", cursor=None
         )
@@ -357,7 +357,8 @@ class _Shelf:
                 False, lambda d: reading.wiki_read(self._desk, d, caller, args), _QUICK_S
             )
         except KbwikiError as error:
-            raise MCPError(code=INVALID, message=f"Resource not found: {error}") from error
+            message = f"Resource not found: {error}"
+            raise MCPError(code=INVALID, message=message, data={"uri": uri}) from error
         contents = t.TextResourceContents(uri=uri, mime_type="text/markdown", text=reply.text())
         return t.ReadResourceResult(contents=[contents])
 

@@ -2,9 +2,7 @@
 
 import contextlib
 import json
-import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -16,15 +14,19 @@ import httpx2
 import psycopg
 import pytest
 from fakes.serving import (
+    BOTH,
+    MODERN,
     PASSWORDS,
     VERSIONS,
     Served,
     basic,
-    free_port,
+    modern,
     open_desk,
     open_session,
+    replies,
     rpc,
     serving,
+    started,
 )
 
 from kbwiki import db
@@ -32,31 +34,12 @@ from kbwiki.cli import main
 from kbwiki.errors import DatabaseError
 from kbwiki.server.users import MAX_FAILURES, Gate, add_user, make_token
 
-BOTH = {"Accept": "application/json, text/event-stream"}
-MODERN = {**BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
-
 
 @pytest.fixture
 def served(url: str, tmp_path: Path) -> Iterator[Served]:
     """An empty store, served to users of all roles."""
     with open_desk(url, tmp_path) as desk, serving(desk, "admin", True) as up:
         yield up
-
-
-def modern(method: str, params: dict[str, Any] | None = None, number: Any = 1) -> dict[str, Any]:
-    """A call of 2026-07-28."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": VERSIONS["clientInfo"],
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    return rpc(method, {**(params or {}), "_meta": meta}, number)
-
-
-def replies(text: str) -> list[dict[str, Any]]:
-    """The messages of an event stream or of a JSON body."""
-    lines = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
-    return [json.loads(line) for line in (lines or [text])]
 
 
 # --- who is let in ----------------------------------------------------------------------------
@@ -310,6 +293,7 @@ def test_a_body_of_more_than_four_mebibytes_is_refused(served: Served) -> None:
     with served.http() as http:
         told = {**BOTH, **basic("ann")}
         assert http.post("/mcp", json=big, headers=told).status_code == 413
+        assert http.post("/mcp/sse/messages", json=big, headers=told).status_code == 413
         told["Mcp-Session-Id"] = open_session(http, basic("ann"))
         assert http.post("/mcp", json=big, headers=told).status_code == 413
 
@@ -547,33 +531,9 @@ def test_a_database_that_is_away_is_said_and_the_health_shows_it(tmp_path: Path,
         assert "no connection" in result["content"][0]["text"]
 
 
-@contextlib.contextmanager
-def _process(url: str, folder: Path, *args: str) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    port = free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kbwiki", "serve", "--port", str(port), *args],
-        cwd=folder, env={**os.environ, "KBWIKI_DATABASE_URL": url}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    address = f"http://127.0.0.1:{port}"
-    end = time.monotonic() + 60
-    try:
-        while True:
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < end
-            with contextlib.suppress(httpx2.HTTPError):
-                if httpx2.get(f"{address}/healthz").status_code == 200:
-                    break
-            time.sleep(0.1)
-        yield process, address
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def test_sigterm_lets_a_call_under_way_finish(url: str, tmp_path: Path) -> None:
     """A lock makes the call wait; it is let go after the signal."""
-    with _process(url, tmp_path, "--role", "writer") as (process, address):
+    with started(url, tmp_path, "--role", "writer") as (process, address):
         answers: list[httpx2.Response] = []
         call = rpc("tools/call", {"name": "remember", "arguments": {"text": "Kept at the end"}}, 2)
         with httpx2.Client(base_url=address, timeout=30) as http:

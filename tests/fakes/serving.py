@@ -2,10 +2,14 @@
 
 import base64
 import contextlib
+import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -23,8 +27,9 @@ from kbwiki.cli.serve import _limit, _reading
 from kbwiki.engines.local import LocalEngine
 from kbwiki.errors import ConfigError
 from kbwiki.pool import Pool
-from kbwiki.server.app import App, Rules, make_app
+from kbwiki.server.app import App, Build, Rules, make_app
 from kbwiki.server.desk import Desk, Role
+from kbwiki.server.registry import build_server
 from kbwiki.server.users import Gate, add_user
 from kbwiki.stages.stage import Services
 
@@ -35,6 +40,8 @@ PASSWORDS = {
     "root": "rootpassword",
 }
 ROLE_OF: dict[str, Role] = {"ann": "reader", "bob": "reader", "will": "writer", "root": "admin"}
+BOTH = {"Accept": "application/json, text/event-stream"}
+MODERN = {**BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
 VERSIONS = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}}
 
 
@@ -49,12 +56,15 @@ def _none() -> Any:
 
 
 @contextlib.contextmanager
-def open_desk(url: str, root: Path, embedder: Any = None, **more: Any) -> Iterator[Desk]:
+def open_desk(
+    url: str | Callable[[], str], root: Path, embedder: Any = None, **more: Any
+) -> Iterator[Desk]:
     """A desk on a store, with the local engine and, by default, no embedder."""
-    with contextlib.closing(db.connect(url)) as database:
+    find_url = url if callable(url) else lambda: url
+    with contextlib.closing(db.connect(find_url())) as database:
         prepare, counts = _reading(database)
-    readers = Pool(lambda: url, 4, prepare, "kbwiki reader")
-    writers = Pool(lambda: url, 4, partial(_limit, kind="writer"), "kbwiki writer")
+    readers = Pool(find_url, 4, prepare, "kbwiki reader")
+    writers = Pool(find_url, 4, partial(_limit, kind="writer"), "kbwiki writer")
     home = root / ".kbwiki"
     home.mkdir(exist_ok=True)
 
@@ -112,13 +122,15 @@ class Served:
 
 
 @contextlib.contextmanager
-def serving(desk: Desk, role: Role, users: bool, **rules: Any) -> Iterator[Served]:
+def serving(
+    desk: Desk, role: Role, users: bool, build: Build = build_server, **rules: Any
+) -> Iterator[Served]:
     """An app on a free port."""
     if users:
         with desk.writers.lend() as database:
             for name, password in PASSWORDS.items():
                 add_user(database, name, ROLE_OF[name], password)
-    app = make_app(desk, Rules(role, lambda: users, **rules), Gate())
+    app = make_app(desk, Rules(role, lambda: users, **rules), Gate(), build)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
@@ -141,6 +153,33 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+@contextlib.contextmanager
+def started(
+    url: str, folder: Path, *args: str, port: int = 0
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """`kbwiki serve` on a store, and its address; killed in the end."""
+    port = port or free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kbwiki", "serve", "--port", str(port), *args],
+        cwd=folder, env={**os.environ, "KBWIKI_DATABASE_URL": url}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    address = f"http://127.0.0.1:{port}"
+    end = time.monotonic() + 60
+    try:
+        while True:
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < end
+            with contextlib.suppress(httpx2.HTTPError):
+                if httpx2.get(f"{address}/healthz").status_code == 200:
+                    break
+            time.sleep(0.1)
+        yield process, address
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def rpc(method: str, params: dict[str, Any] | None = None, number: Any = 1) -> dict[str, Any]:
     """A JSON-RPC call."""
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}
@@ -157,3 +196,19 @@ def open_session(http: httpx2.Client, headers: dict[str, str] | None = None) -> 
     done = http.post("/mcp", json=note, headers={**told, "Mcp-Session-Id": session})
     assert done.status_code == 202
     return str(session)
+
+
+def modern(method: str, params: dict[str, Any] | None = None, number: Any = 1) -> dict[str, Any]:
+    """A call of 2026-07-28."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": VERSIONS["clientInfo"],
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    return rpc(method, {**(params or {}), "_meta": meta}, number)
+
+
+def replies(text: str) -> list[dict[str, Any]]:
+    """The messages of an event stream or of a JSON body."""
+    lines = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
+    return [json.loads(line) for line in (lines or [text])]
