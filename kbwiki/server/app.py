@@ -22,6 +22,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.sse import SseServerTransport
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import InitializeRequestParams
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -239,7 +240,7 @@ class _Guard:
         session = _header(scope, b"mcp-session-id")
         told = _told(body)
         number = told.get("id") if "method" in told else None
-        if scope["path"] == "/mcp" and not session and _is_bad_hello(told):
+        if scope["path"] == "/mcp" and not session and _is_bad_hello(scope, told):
             # The SDK would answer so too, and keep the session that it opened for it.
             await _error(number, INVALID, "Invalid request parameters", 400)(scope, receive, send)
             return
@@ -291,9 +292,11 @@ def _told(body: bytes) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _is_bad_hello(told: dict[str, Any]) -> bool:
-    """Tell whether a message opens a session, and says what no client may."""
-    if told.get("method") != "initialize":
+def _is_bad_hello(scope: Scope, told: dict[str, Any]) -> bool:
+    """Tell whether a message would open a session of an older protocol, and is malformed."""
+    version = _header(scope, b"mcp-protocol-version")
+    is_older = not version or version in HANDSHAKE_PROTOCOL_VERSIONS
+    if not is_older or told.get("method") != "initialize":
         return False
     try:
         InitializeRequestParams.model_validate(told.get("params"))
