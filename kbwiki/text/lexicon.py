@@ -148,7 +148,9 @@ _KINDS: dict[ConceptKind, str] = {
     ),
     "task": (
         "task problem modelling modeling recall retrieval forgetting classification "
-        "translation recognition answering forecasting reasoning prediction задача проблема "
+        "translation recognition answering forecasting reasoning prediction overfitting congestion "
+        "deadlock bottleneck leakage scarcity blocking instability starvation задача проблема "
+        "переобучение перегрузка взаимоблокировка утечка нехватка неустойчивость "
         "моделирование вспоминание поиск забывание классификация перевод распознавание "
         "прогнозирование"
     ),

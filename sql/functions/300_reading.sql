@@ -8,6 +8,15 @@ as $$
     select translate(lower(body), 'ё’@', 'е'' ')
 $$;
 
+-- Words that deny.
+create or replace function kb.negators(lang text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select case lang when 'ru' then 'не|нет|без|вместо|никогда|ни|нельзя|вряд|едва'
+                else 'not|no|never|without|instead|neither|nor|nobody|none|nothing|hardly|scarcely' end
+$$;
+
 -- A word's stem. English: _e is a participle, whose voice its neighbours tell; _g ends in -ing. Russian: _p is
 -- reflexive or a passive participle.
 create or replace function kb.word_read(lang text, word text) returns text
@@ -15,7 +24,10 @@ language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
     select case
-        when word !~ '^[[:alpha:]]' or word in ('не', 'нет', 'без', 'вместо', 'никогда', 'ни') then word
+        when word !~ '^[[:alpha:]]' or word ~ ('^(' || kb.negators('ru') || '|' || kb.negators('en') || ')$') then word
+        -- The case of "which" says who does it: _o is an object, _i another oblique form.
+        when word in ('которую', 'коего', 'кого') then 'котор_o'
+        when word ~ '^котор(ого|ому|ым|ом|ой|ых|ыми)$' then 'котор_i'
         when word ~ '[а-я]' then
             coalesce((ts_lexize('russian_stem', regexp_replace(word, '([аяе]н)[аоы]$', '\1')))[1], word)
             || case when length(word) > 4
@@ -25,19 +37,11 @@ as $$
             coalesce((ts_lexize('english_stem', word))[1], word)
             || case
                 when word ~ '^.{2,}ed$|^(built|given|taken|found|made|written|drawn|driven|held|shown|taught|chosen|known|grown|understood)$'
-                then '_e' when word ~ '^.{2,}[^h]ing$' then '_g' else '' end
+                then '_e' when word ~ '^..+ing$' and word !~ 'thing$' then '_g' else '' end
     end
 $$;
 
-create or replace function kb.negators(lang text) returns text
-language sql immutable parallel safe
-set search_path = pg_catalog
-as $$
-    select case lang when 'ru' then 'не|нет|без|вместо|никогда|ни'
-                else 'not|no|never|without|instead|neither|nor' end
-$$;
-
--- A text as rules match it: "X does not use Y" -> "x doe not use_n y"; "Y is used by X" -> "y is use_p by x".
+-- A text as rules match it: "X does not use Y" -> "x does not use_n y"; "Y is used by X" -> "y is use_p by x".
 -- A denial marks the three words after it, so that no cue among them fires (the window of NegEx, Chapman et al.
 -- 2001); a comma ends it.
 create or replace function kb.reading(lang text, body text) returns text
@@ -49,12 +53,20 @@ declare
     be constant text := '(?:is|are|was|were|be|been|being)';
 begin
     if lang = 'ru' then
-        told := regexp_replace(told, '\mне только\M', '', 'g');
+        told := regexp_replace(told, '\mне (только|просто|случайно|зря|секрет|новость)\M|\mнет сомнени[йя]\M', '', 'g');
+        told := regexp_replace(
+            told, '\mне (?=(?:намного |гораздо |сильно )?(?:хуже|лучше|больше|меньше|выше|ниже|[а-я]+ее)\M)', '', 'g');
+        told := regexp_replace(told, '\mне ([^@.,;:]{1,40}), (а|но) ', '', 'g');
     else
         told := regexp_replace(told, 'n''t\M', ' not', 'g');
         told := regexp_replace(told, '\mcannot\M', 'can not', 'g');
-        told := regexp_replace(told, '\m(rather than|instead of|in place of)\M', 'instead', 'g');
-        told := regexp_replace(told, '\mnot only\M', '', 'g');
+        told := regexp_replace(told, '\m(rather than|instead of|in place of|in lieu of)\M', 'instead', 'g');
+        told := regexp_replace(
+            told, '\m(not (only|just|merely|least|surprisingly|unlike|by accident)|no (doubt|wonder|secret|coincidence)|none other than)\M',
+            '', 'g');
+        told := regexp_replace(
+            told, '\m(no|not) (?=(?:any |much |far |significantly )?(?:better|worse|more|less|[a-z]{3,}er) than\M)', '', 'g');
+        told := regexp_replace(told, '\m(?:does |do |did |is |are )?not ([^@.,;:]{1,40}),? but (?!also)', '', 'g');
         told := regexp_replace(told, '\me\.\s?g\.', ' such as ', 'g');
     end if;
     select string_agg(kb.word_read(lang, t.word[1]), ' ' order by t.at) into told
@@ -125,19 +137,60 @@ as $$
 $$;
 
 -- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them, without relative
--- clauses between commas that name neither.
+-- clauses between commas that name neither, and without what commas set off right behind a subject.
 create or replace function kb.frame(
     lang text, body text, first_start int, first_end int, last_start int, last_end int
 ) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
-    select regexp_replace(kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
+    select regexp_replace(regexp_replace(kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
                || kb.case_of(lang, p.before, kb.folded(substr(body, first_start + 1, first_end - first_start)))
                || ' ' || kb.folded(substr(body, first_end + 1, greatest(0, last_start - first_end))) || ' @2 '
                || kb.folded(substr(body, last_end + 1, 60))),
-        case lang when 'ru' then ' , (в |на |с |для )?котор[^ ]* [^,@]+ ,' else ' , (which|who|whose) [^,@]+ ,' end, '', 'g')
-    from (select kb.folded(right(substr(body, 1, first_start), 80)) as before) p
+        case lang when 'ru' then ' , (в |на |с |для )?котор[^ ]* [^,@]+ ,' else ' , (which|who|whose) [^,@]+ ,' end, '', 'g'),
+        '(@s) , [^,@]{1,80} , (?!(and|or|и|или) )', '\1 ')
+    from (select kb.folded(right(substr(body, 1, first_start), 120)) as before) p
+$$;
+
+-- Whether the sentence of a mention asks.
+create or replace function kb.is_question(body text, mention_end int) returns boolean
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select substr(body, mention_end + 1) ~ '^[^.!?]*\?'
+$$;
+
+-- A frame whose second mention does something to the first in a relative clause, told the plain way round: "the @s
+-- that the @2 use" and «@s , котор_o использ @2» become "@s use @2", the first mention being the one that was
+-- second. Null where there is no such clause. In Russian "which" must be no subject by its form: "который" can be.
+create or replace function kb.turned(lang text, frame text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog
+as $$
+declare
+    part text[];
+begin
+    if lang = 'ru' then
+        part := regexp_match(
+            frame, '^(.*)@[spgao](?: ,)?(?: (в|во|на|для|с|со|из|от|по|при|через|к|о|об|без|под|за|у|после|до))? котор(_o|_i)?'
+                   || '(?:_n)?((?: [^ @.,;]+){0,4}) @2((?: [^ @.,;]+){0,3})');
+        if part is not null and (part[2] is not null or part[3] is not null
+                                 or part[4] = '' and part[5] <> '' and frame ~ ' котор @2 ') then
+            return concat(part[1], '@s', part[4], part[5], ' ' || part[2], ' @2');
+        end if;
+        part := regexp_match(frame, '^(.*)@[spgao] , ([^ @.,;]+) котор_i((?: [^ @.,;]+){1,3}) @2');
+        return case when part is not null then concat(part[1], '@s', part[3], ' ', part[2], ' @2') end;
+    end if;
+    part := regexp_match(
+        frame, '^(.*)@[spgao](?: ,)?(?: (in|on|by|with|from|to|for|of|into|upon|against|through|without))? (?:that|which|whom)'
+               || '(?:_n)?(?: (?:the|a|an|our|their|its|all|most|many|each|every|this)(?: [^ @.,;]+){0,2})? @2'
+               || '((?: (?:is|are|was|were|be|been|has|have|had|can|could|may|might|will|would|does|do|did|not|never|no|longer|also'
+               || '|often|now|still|then|current|wide|direct|alreadi|strong)(?:_n)?)* [^ @.,;]+(?: (?:on|upon|from|with|to|by|against|into))?)');
+    return case when part is not null then
+        concat(part[1], '@s', case when part[3] ~ ' (is|are|was|were|be|been) ' then part[3] else replace(part[3], '_p', '') end,
+               ' ' || part[2], ' @2') end;
+end
 $$;
 
 -- Whether a sentence denies what links the two: a denial between them, or "instead of" before the first.

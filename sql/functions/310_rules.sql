@@ -4,14 +4,15 @@ create or replace function kb.rules_sha() returns text
 language sql stable
 set search_path = pg_catalog
 as $$
-    select kb.sha('rules-5', string_agg(kb.sha(name, type, lang, backward::text, weight::text,
+    select kb.sha('rules-6', string_agg(kb.sha(name, type, effect, lang, backward::text, weight::text,
                array_to_string(head_kinds, ','), array_to_string(tail_kinds, ','), pattern), ' ' order by name))
     from kb.edge_rule
 $$;
 
 -- The rule with the most weight that fires on each piece of evidence of the edges in pg_temp.stale, and whether
 -- the evidence denies. Rule by rule over all evidence, since Postgres keeps only a few compiled patterns. A match
--- that holds a denial is none, unless the rule itself names it ("impossible without").
+-- that holds a denial is none, unless the rule itself names it ("impossible without"). Where a sentence only asks,
+-- or denies what a stronger rule does not claim, nothing but being listed together is left of it.
 create or replace function kb.rule_votes() returns table (
     edge_id bigint, ordinal int, denied boolean, type text, head_id bigint, tail_id bigint, weight real, rule text
 )
@@ -23,45 +24,78 @@ declare
     cue text;
 begin
     create temporary table evidence on commit drop as
-    select v.edge_id, v.ordinal, v.n_between, l.lang, a.id as first_id, a.kind as first_kind, b.id as last_id,
-           b.kind as last_kind, case when v.last_start - v.first_end <= 140 then
-               kb.frame(l.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) else '' end as frame
-    from kb.edge_evidence v
-    join kb.claim c on c.id = v.claim_id
-    join kb.edge e on e.id = v.edge_id
-    join kb.concept a on a.id = v.first_id
-    join kb.concept b on b.id = case when e.head_id = v.first_id then e.tail_id else e.head_id end
-    cross join lateral (
-        select kb.prose_lang(c.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) as lang
-    ) l
-    where v.kind = 'statement' and v.edge_id in (select id from pg_temp.stale);
+    with framed as materialized (
+        select v.edge_id, v.ordinal, v.n_between, l.lang, kb.is_question(c.text, v.last_end) as is_question,
+               a.id as first_id, a.kind as first_kind, b.id as last_id, b.kind as last_kind,
+               case when v.last_start - v.first_end <= 140 then
+                   kb.frame(l.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) else '' end as frame
+        from kb.edge_evidence v
+        join kb.claim c on c.id = v.claim_id
+        join kb.edge e on e.id = v.edge_id
+        join kb.concept a on a.id = v.first_id
+        join kb.concept b on b.id = case when e.head_id = v.first_id then e.tail_id else e.head_id end
+        cross join lateral (
+            select kb.prose_lang(c.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) as lang
+        ) l
+        where v.kind = 'statement' and v.edge_id in (select id from pg_temp.stale)
+    ),
+    turned as materialized (
+        select f.*, kb.turned(f.lang, f.frame) as other from framed f
+    )
+    select t.edge_id, t.ordinal, t.n_between, t.lang, t.is_question,
+           case when t.other is null then t.first_id else t.last_id end as first_id,
+           case when t.other is null then t.first_kind else t.last_kind end as first_kind,
+           case when t.other is null then t.last_id else t.first_id end as last_id,
+           case when t.other is null then t.last_kind else t.first_kind end as last_kind,
+           coalesce(t.other, t.frame) as frame, replace(coalesce(t.other, t.frame), '_n', '') as bare_frame
+    from turned t;
 
     create temporary table fired (
-        edge_id bigint, ordinal int, type text, head_id bigint, tail_id bigint, weight real, rule text
+        edge_id bigint, ordinal int, effect text, type text, head_id bigint, tail_id bigint, weight real, rule text
     ) on commit drop;
 
     for r in select * from kb.edge_rule order by name loop
         cue := kb.cue_pattern(r.lang, r.pattern);
         insert into pg_temp.fired
-        select e.edge_id, e.ordinal, r.type, case when r.backward then e.last_id else e.first_id end,
+        select e.edge_id, e.ordinal, r.effect, r.type, case when r.backward then e.last_id else e.first_id end,
                case when r.backward then e.first_id else e.last_id end, (r.weight / (1 + e.n_between))::real, r.name
-        from pg_temp.evidence e
-        cross join lateral (select substring(e.frame from '((?:^| )(?:' || cue || '))') as said) m
-        where e.lang = r.lang and m.said is not null
-          and (r.pattern ~ ('\m(' || kb.negators(r.lang) || ')\M')
-               or m.said !~ ('\m(' || kb.negators(r.lang) || ')\M|_n\M'))
-          and not kb.strays(r.lang, m.said)
+        from (
+            -- offset: so that the pattern is matched once
+            select x.*, substring(case r.effect when 'says' then x.frame else x.bare_frame end
+                                  from '((?:^| )(?:' || cue || '))') as said
+            from pg_temp.evidence x
+            where x.lang = r.lang
+            offset 0
+        ) e
+        where e.said is not null
+          and (r.effect <> 'says'
+               or (r.pattern ~ ('\m(' || kb.negators(r.lang) || ')\M')
+                   or e.said !~ ('\m(' || kb.negators(r.lang) || ')\M|_n\M'))
+                  and not kb.strays(r.lang, e.said))
           and (r.head_kinds is null or case when r.backward then e.last_kind else e.first_kind end = any (r.head_kinds))
           and (r.tail_kinds is null or case when r.backward then e.first_kind else e.last_kind end = any (r.tail_kinds));
     end loop;
 
     return query
-    select distinct on (e.edge_id, e.ordinal) e.edge_id, e.ordinal, kb.denied(e.lang, e.frame), f.type, f.head_id,
-           f.tail_id, f.weight, f.rule
-    from pg_temp.evidence e
-    left join pg_temp.fired f on f.edge_id = e.edge_id and f.ordinal = e.ordinal
+    with mood as (
+        select e.edge_id, e.ordinal, kb.denied(e.lang, e.frame) as denies_here, bool_or(f.effect = 'reverses') as reverses,
+               max(f.weight) filter (where f.effect = 'denies') as denies,
+               case when e.is_question then 1 else max(f.weight) filter (where f.effect = 'asks') end as asks
+        from pg_temp.evidence e
+        left join pg_temp.fired f on f.edge_id = e.edge_id and f.ordinal = e.ordinal
+        group by e.edge_id, e.ordinal, e.lang, e.frame, e.is_question
+    )
+    select distinct on (m.edge_id, m.ordinal) m.edge_id, m.ordinal,
+           m.reverses is not true and coalesce(m.denies, 0) > coalesce(m.asks, 0)
+               or m.asks is null and (m.denies_here <> coalesce(m.reverses, false)),
+           f.type, f.head_id, f.tail_id, f.weight, f.rule
+    from mood m
+    left join pg_temp.fired f
+        on f.edge_id = m.edge_id and f.ordinal = m.ordinal and f.effect = 'says'
+       and (f.type = 'related_to'
+            or m.reverses is not true and f.weight > greatest(coalesce(m.asks, 0), coalesce(m.denies, 0)))
     left join kb.edge_type t on t.name = f.type
-    order by e.edge_id, e.ordinal, f.weight desc nulls last, t.ordinal, f.rule;
+    order by m.edge_id, m.ordinal, f.weight desc nulls last, t.ordinal, f.rule;
     drop table pg_temp.evidence, pg_temp.fired;
 end
 $$;
