@@ -83,8 +83,8 @@ begin
     end if;
     for i in 0 .. 2 loop
         told := regexp_replace(
-            told, '(\m(?:' || kb.negators(lang) || ')(?: [^ @.,;:]+_n){' || i || '} [[:alnum:]-]+(?:_[pg])?)(?= |$)',
-            '\1_n', 'g');
+            told, '(\m(?:' || kb.negators(lang) || ')(?: [^ @.,;:]+_n){' || i || '} (?!(?:' || kb.negators(lang)
+                  || ') )[[:alnum:]-]+(?:_[pg])?)(?= |$)', '\1_n', 'g');
     end loop;
     return coalesce(told, '');
 end
@@ -136,20 +136,42 @@ as $$
     ) p
 $$;
 
--- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them, without relative
--- clauses between commas that name neither, and without what commas set off right behind a subject.
+-- A frame in plain words: without relative clauses between commas that name neither mention, and without what commas
+-- set off right behind a subject; "X is a thing that uses Y" as "X uses Y"; who is followed by "that uses Y" or
+-- «, который использует Y» is the subject of it, whatever its own case.
+create or replace function kb.plain(lang text, frame text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog
+as $$
+declare
+    told text := frame;
+begin
+    told := regexp_replace(
+        told, case lang when 'ru' then ' , (в |на |с |для )?котор[^ ]* [^,@]+ ,' else ' , (which|who|whose) [^,@]+ ,' end, '', 'g');
+    told := regexp_replace(told, '(@s) , [^,@]{1,80} , (?!(and|or|и|или) )', '\1 ');
+    if lang = 'ru' then
+        told := regexp_replace(told, '@[pao]( , котор(?:_n)? )', '@s\1');
+        return regexp_replace(
+            told, '(@s) (?:— это|—|–|-|это|явля[^ ]*|представля[^ ]* соб)(?: [^ @.,;]+){1,6} , котор(?:_n)? (?!@2)', '\1 ');
+    end if;
+    told := regexp_replace(told, '@[pao]((?: ,)? (?:which|that|who) (?!(?:of|the|a|an|@2) ))', '@s\1');
+    return regexp_replace(
+        told, '(@s) (?:is|are|was|were) (?:a|an|the|one|another)(?: [^ @.,;]+){1,7} (?:that|which|who) (?!(?:the|a|an|it|we|they|its|@2) )',
+        '\1 ');
+end
+$$;
+
+-- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them.
 create or replace function kb.frame(
     lang text, body text, first_start int, first_end int, last_start int, last_end int
 ) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
-    select regexp_replace(regexp_replace(kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
+    select kb.plain(lang, kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
                || kb.case_of(lang, p.before, kb.folded(substr(body, first_start + 1, first_end - first_start)))
                || ' ' || kb.folded(substr(body, first_end + 1, greatest(0, last_start - first_end))) || ' @2 '
-               || kb.folded(substr(body, last_end + 1, 60))),
-        case lang when 'ru' then ' , (в |на |с |для )?котор[^ ]* [^,@]+ ,' else ' , (which|who|whose) [^,@]+ ,' end, '', 'g'),
-        '(@s) , [^,@]{1,80} , (?!(and|or|и|или) )', '\1 ')
+               || kb.folded(substr(body, last_end + 1, 60))))
     from (select kb.folded(right(substr(body, 1, first_start), 120)) as before) p
 $$;
 
@@ -173,7 +195,7 @@ declare
 begin
     if lang = 'ru' then
         part := regexp_match(
-            frame, '^(.*)@[spgao](?: ,)?(?: (в|во|на|для|с|со|из|от|по|при|через|к|о|об|без|под|за|у|после|до))? котор(_o|_i)?'
+            frame, '^(.*)@[spgao](?: ,)?(?: (в|во|на|для|с|со|из|от|по|при|через|к|о|об|без|под|за|у|после|до|поверх|внутри|вокруг|среди|против))? котор(_o|_i)?'
                    || '(?:_n)?((?: [^ @.,;]+){0,4}) @2((?: [^ @.,;]+){0,3})');
         if part is not null and (part[2] is not null or part[3] is not null
                                  or part[4] = '' and part[5] <> '' and frame ~ ' котор @2 ') then
@@ -183,10 +205,10 @@ begin
         return case when part is not null then concat(part[1], '@s', part[3], ' ', part[2], ' @2') end;
     end if;
     part := regexp_match(
-        frame, '^(.*)@[spgao](?: ,)?(?: (in|on|by|with|from|to|for|of|into|upon|against|through|without))? (?:that|which|whom)'
+        frame, '^(.*)@[spgao](?: ,)?(?: (?:is|are|was|were))?(?: (?:on top|inside|out))?(?: (in|on|by|with|from|to|for|of|into|upon|against|through|without))? (?:that|which|whom|what)'
                || '(?:_n)?(?: (?:the|a|an|our|their|its|all|most|many|each|every|this)(?: [^ @.,;]+){0,2})? @2'
                || '((?: (?:is|are|was|were|be|been|has|have|had|can|could|may|might|will|would|does|do|did|not|never|no|longer|also'
-               || '|often|now|still|then|current|wide|direct|alreadi|strong)(?:_n)?)* [^ @.,;]+(?: (?:on|upon|from|with|to|by|against|into))?)');
+               || '|often|now|still|then|current|wide|direct|alreadi|strong)(?:_n)?)* [^ @.,;]+(?: to [^ @.,;]+| (?:on|upon|from|with|by|against|into))?)');
     return case when part is not null then
         concat(part[1], '@s', case when part[3] ~ ' (is|are|was|were|be|been) ' then part[3] else replace(part[3], '_p', '') end,
                ' ' || part[2], ' @2') end;
