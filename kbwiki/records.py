@@ -65,6 +65,10 @@ class Document:
     references: tuple["Reference", ...] = ()
     coverage: tuple[int, int] = (1, 1)
     """How many of its parts (pages, chapters, lines) came through, of how many."""
+    characters: tuple[int, int] = (1, 1)
+    """How many signs of its text layer came through, of how many, where that can be told."""
+    ids: tuple[str, ...] = ()
+    """What names it everywhere: ``doi:10...``, ``arxiv:2501.00663``."""
     doubt: str = ""
     """Why it may be no document at all: an error page, a wall before the text."""
 

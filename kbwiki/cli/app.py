@@ -118,6 +118,9 @@ def ingest(
     allow_private: Annotated[
         bool, typer.Option("--allow-private", help="Fetch from this machine and its network too.")
     ] = False,
+    use_ocr: Annotated[
+        bool, typer.Option("--ocr", help="Read pages of a PDF without letters, by tesseract.")
+    ] = False,
     db: Db = None,
     jobs: Jobs = None,
     as_json: Json = False,
@@ -126,7 +129,7 @@ def ingest(
     from kbwiki.cli.intake import Wanted
     from kbwiki.cli.run import run_stages
 
-    wanted = Wanted(tuple(names), prune, force, title, allow_private)
+    wanted = Wanted(tuple(names), prune, force, title, allow_private, use_ocr)
     run_stages(["ingest"], db, jobs, as_json, wanted)
 
 

@@ -12,6 +12,7 @@ from kbwiki.errors import InputError
 from kbwiki.fetch import is_public
 from kbwiki.stages.fetched import fetch_item, given_item, is_address
 from kbwiki.stages.files import FileItem
+from kbwiki.text.ocr import LANGS, languages
 
 STDIN = "-"
 
@@ -25,6 +26,7 @@ class Wanted:
     force: bool = False
     title: str = ""
     allow_private: bool = False
+    use_ocr: bool = False
 
 
 NOTHING = Wanted()
@@ -34,6 +36,8 @@ def take_in(wanted: Wanted, place: Place) -> tuple[list[Path], tuple[FileItem, .
     """Return the paths that were named, and what was fetched or read from standard input."""
     if wanted.title and STDIN not in wanted.names:
         raise typer.BadParameter("it names what is read from -", param_hint="--title")
+    if wanted.use_ocr and (langs := languages()) != "+".join(LANGS):
+        notice(f"tesseract reads {langs} alone here: apt install tesseract-ocr-rus adds Russian")
     max_bytes = int(place.settings.max_file_mb * 1_000_000)
     paths: list[Path] = []
     items: list[FileItem] = []

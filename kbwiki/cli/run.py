@@ -50,6 +50,7 @@ def run_stages(
         with open_services(place, database, jobs, paths, max_usd) as (services, ledger):
             services.fetched = fetched
             services.prune, services.force = wanted.prune, wanted.force
+            services.use_ocr = wanted.use_ocr
             try:
                 with screen_for(as_json, services.engine, ledger) as screen:
                     reports = run_pipeline(stages, services, screen)
@@ -78,11 +79,16 @@ def show_intake(intake: Intake, report: Report) -> None:
     }
     print_table(list(counts), [list(counts.values())])
     rows: list[list[object]] = [
-        [uri, f"{100 * n_read / n_parts:.0f} %", "; ".join(notes)]
-        for uri, n_read, n_parts, notes in intake.partial
+        [
+            part.uri,
+            f"{100 * part.n_read / part.n_parts:.0f} %",
+            f"{100 * part.n_kept / part.n_signs:.0f} %" if part.n_signs > 1 else "",
+            "; ".join(part.notes),
+        ]
+        for part in intake.partial
     ]
     if rows:
-        print_table(["came through in part", "share", "why"], rows)
+        print_table(["came through in part", "parts", "signs", "why"], rows)
 
 
 @contextmanager

@@ -81,11 +81,15 @@ def show(
 
 def _print(row: dict[str, Any], outline: list[tuple[int, str]], sizes: list[int]) -> None:
     read, whole = row.pop("coverage") or (1, 1)
+    kept, signs = row.pop("signs") or (1, 1)
     fields: list[list[object]] = [
         [name, ", ".join(map(str, value)) if isinstance(value, list) else value]
         for name, value in row.items()
     ]
-    print_table(["source", ""], [*fields, ["came through", f"{100 * read / max(1, whole):.0f} %"]])
+    parts = f"{100 * read / max(1, whole):.0f} %"
+    if signs > 1:
+        parts += f", {100 * kept / signs:.0f} % of its signs"
+    print_table(["source", ""], [*fields, ["came through", parts]])
     if sizes:
         print_table(["page", "characters"], [[at, size] for at, size in enumerate(sizes, 1)])
     for level, heading in outline:

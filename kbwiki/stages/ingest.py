@@ -10,17 +10,19 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from kbwiki.errors import InputError
+from kbwiki.errors import ConfigError, InputError
 from kbwiki.records import Chunk, Document
 from kbwiki.stages.files import FileItem, Found, find_files, is_remote, path_of, read_file
-from kbwiki.stages.stage import BATCH, Intake, Services, Stage
+from kbwiki.stages.stage import BATCH, Intake, Partial, Services, Stage
 from kbwiki.text.chunks import chunk_document
 from kbwiki.text.normal import clean_line, shorten
 from kbwiki.text.readers import read_document, reader_kind
 from kbwiki.text.words import lang_of
 
-READER = "reader-6"
+READER = "reader-7"
 """Part of every fingerprint; a new value makes all sources stale."""
+BY_OCR = "+ocr"
+"""Ends the reader of what was read with OCR at hand."""
 _MAX_TITLE = 300
 _LOOK_UP = 4 * BATCH
 
@@ -47,7 +49,10 @@ class _Run:
     found: Found
     todo: dict[str, FileItem]
     shas: set[tuple[str, str]]
-    """The bytes that the store holds, as (sha256, reader)."""
+    """The bytes that the store holds as this run would read them, as (sha256, reader)."""
+    use_ocr: bool = False
+    seen: set[str] = field(default_factory=set)
+    """The uris of what an earlier run read with OCR: it is not read without it again."""
     kinds: dict[str, str] = field(default_factory=dict)
     unindexed: list[int] = field(default_factory=list)
     """Sources whose chunks search cannot find yet."""
@@ -74,6 +79,12 @@ class _Run:
         item = self.found.files.get(first)
         return _reader(item) if item else READER + reader_kind(first)
 
+    def is_right(self, row: dict[str, Any], reader: str) -> bool:
+        """Tell whether what the store holds is as a reader would read it in this run."""
+        if row["reader"] == reader:
+            return not (self.use_ocr and row["is_partial"] and reader == READER + ".pdf")
+        return bool(row["reader"] == reader + BY_OCR)
+
 
 def _reader(item: FileItem) -> str:
     return READER + reader_kind(f"_{item.suffix}")
@@ -85,9 +96,11 @@ def _run(services: Services) -> _Run:
     if not isinstance(run, _Run):
         found = find_files(services.paths, services.root, services.wiki)
         found.files.update({item.uri: item for item in services.fetched})
-        rows = services.database.dicts("list_shas")
-        shas = {(row["sha256"], row["reader"]) for row in rows}
-        run = _Run(services.root, found, dict(found.files), shas)
+        run = _Run(services.root, found, dict(found.files), set(), services.use_ocr)
+        for row in services.database.dicts("list_shas"):
+            reader = row["reader"].removesuffix(BY_OCR)
+            if run.is_right(row, reader):
+                run.shas.add((row["sha256"], reader))
         services.memo["ingest"] = run
     return run
 
@@ -114,11 +127,13 @@ def pending(services: Services, skip: list[str]) -> list[FileItem]:
 
 
 def _is_stale(run: _Run, item: FileItem, row: dict[str, Any] | None) -> bool:
+    if row is not None and row["reader"].endswith(BY_OCR):
+        run.seen.add(item.uri)
     if row is None or (row["size"], row["mtime_ns"]) != (item.size, item.mtime_ns):
         return True
     reader = run.reader(row["uris"])
     # Only a file of the right kind can mend what was read otherwise.
-    return bool(row["reader"] != reader and reader == _reader(item))
+    return not run.is_right(row, reader) and reader == _reader(item)
 
 
 def work(services: Services, item: FileItem) -> Read:
@@ -127,7 +142,13 @@ def work(services: Services, item: FileItem) -> Read:
     if (sha, _reader(item)) in _run(services).shas:
         return Read(item, sha, None)
     try:
-        document = read_document(item.uri, raw, services.force, item.suffix, item.charset)
+        document = read_document(
+            item.uri, raw, services.force, item.suffix, item.charset, _by_ocr(services, item)
+        )
+    except ConfigError as error:
+        if services.use_ocr:
+            raise
+        raise InputError(f"{clean_line(item.uri)}: {error.message}", error.hint) from error
     except InputError as error:
         where = clean_line(item.uri)
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
@@ -136,6 +157,12 @@ def work(services: Services, item: FileItem) -> Read:
     stem = PurePosixPath(item.uri).stem.replace("_", " ").replace("-", " ")
     document = replace(document, title=title or clean_line(stem))
     return Read(item, sha, document, tuple(chunk_document(document)), title)
+
+
+def _by_ocr(services: Services, item: FileItem) -> bool:
+    """Tell whether a file is read with OCR: it was asked for, or was when it was last read."""
+    is_pdf = _reader(item) == READER + ".pdf"
+    return is_pdf and (services.use_ocr or item.uri in _run(services).seen)
 
 
 def save(services: Services, item: FileItem, read: Read) -> None:
@@ -150,7 +177,7 @@ def save(services: Services, item: FileItem, read: Read) -> None:
     reader = run.reader([item.uri, *(stored[0]["uris"] if stored else [])])
     is_mine = reader == _reader(item)
     # Laying chunks anew takes the mentions in them away, so what is read as it should be stays.
-    if not stored or (is_mine and stored[0]["reader"] != reader):
+    if not stored or (is_mine and not run.is_right(stored[0], reader)):
         if read.document is None:
             # It was stored when the run began; `pending` offers the file again, to be read.
             run.shas.discard((read.sha256, _reader(item)))
@@ -169,7 +196,8 @@ def save(services: Services, item: FileItem, read: Read) -> None:
 
 def _save_source(services: Services, read: Read, document: Document) -> None:
     database = services.database
-    source_id = database.value("save_source", _source(read, document))
+    reader = _reader(read.item) + BY_OCR * _by_ocr(services, read.item)
+    source_id = database.value("save_source", {**_source(read, document), "reader": reader})
     database.run("delete_chunks", {"source_id": source_id})
     text = document.text
     chunks = [_chunk(chunk, text[chunk.start : chunk.end]) for chunk in read.chunks]
@@ -193,10 +221,12 @@ def _source(read: Read, document: Document) -> dict[str, object]:
             "pages": list(document.pages),
             "aliases": list(document.aliases),
             "coverage": list(document.coverage),
+            "characters": list(document.characters),
+            "ids": list(document.ids),
             "references": [[r.key, list(r.authors), r.year] for r in document.references],
         },
         "notes": list(document.notes),
-        "reader": _reader(read.item),
+        "is_partial": document.coverage[0] < document.coverage[1],
     }
 
 
@@ -237,9 +267,9 @@ def finish(services: Services) -> str:
             "moved": len(moved),
         },
         tuple(
-            (row["uri"], row["n_read"], row["n_parts"], tuple(row["notes"]))
-            for row in services.database.dicts("list_partial")
-            if row["uri"] in run.found.files
+            row
+            for row in services.database.rows("list_partial", Partial)
+            if row.uri in run.found.files
         ),
     )
     if moved:

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Intake:
-    """How many files a run took in, by what became of them, and which came through in part only.
+class Partial:
+    """A file of which less than 98 % came through: of its parts (pages, records), of its signs."""
 
-    ``partial`` are (uri, parts read, parts in all, notes).
-    """
+    uri: str
+    n_read: int
+    n_parts: int
+    n_kept: int
+    n_signs: int
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """How many files a run took in, by what became of them, and which came through in part only."""
 
     counts: dict[str, int]
-    partial: tuple[tuple[str, int, int, tuple[str, ...]], ...]
+    partial: tuple[Partial, ...]
 
 
 @dataclass(slots=True)
@@ -44,6 +53,8 @@ class Services:
     prune: bool = False
     force: bool = False
     """Whether to take in what would be quarantined."""
+    use_ocr: bool = False
+    """Whether to read pages without letters off their pictures."""
     today: str = ""
     limit: int | None = None
     """The most edges that a run may ask a model about anew; None: all."""

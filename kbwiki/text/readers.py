@@ -33,11 +33,17 @@ _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
 
 def read_document(
-    name: str, raw: bytes, force: bool = False, suffix: str = "", charset: str = ""
+    name: str,
+    raw: bytes,
+    force: bool = False,
+    suffix: str = "",
+    charset: str = "",
+    use_ocr: bool = False,
 ) -> Document:
     """Return the Document of a file's bytes; ``suffix``, else that of ``name``, picks the reader.
 
-    ``charset`` is what a server said of a text; it counts if the bytes decode so.
+    ``charset`` is what a server said of a text; it counts if the bytes decode so. With ``use_ocr``
+    pages of a PDF that hold no letters are read off their picture.
     Raises InputError where the format is unknown or the bytes cannot be read, QuarantineError,
     unless ``force``, where they are most likely no document but what stood in its place.
     """
@@ -48,7 +54,7 @@ def read_document(
         )
     if not raw.strip():
         raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
-    document = reader(_as_said(raw, charset))
+    document = _read_pdf(raw, use_ocr) if reader is _read_pdf else reader(_as_said(raw, charset))
     if not document.text.strip():
         hint = "; ".join(document.notes) or "Look whether the file holds words at all."
         raise InputError(f"{name}: no text came out of it.", hint)
@@ -194,10 +200,10 @@ def _read_html(raw: bytes) -> Document:
     )
 
 
-def _read_pdf(raw: bytes) -> Document:
+def _read_pdf(raw: bytes, use_ocr: bool = False) -> Document:
     from kbwiki.text.pdf import read_pdf
 
-    return read_pdf(raw)
+    return read_pdf(raw, use_ocr)
 
 
 def _read_docx(raw: bytes) -> Document:

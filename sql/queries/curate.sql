@@ -74,6 +74,7 @@ order by u.uri;
 -- name: show_source
 select u.uri, s.title, s.authors, s.year, s.dated, s.lang, s.reader, s.sha256, u.size as bytes, length(s.text) as characters,
        (select count(*) from kb.chunk c where c.source_id = s.id) as chunks, s.notes, s.structure -> 'coverage' as coverage,
+       s.structure -> 'characters' as signs, s.structure -> 'ids' as ids,
        s.structure -> 'blocks' as blocks, s.structure -> 'pages' as pages, s.text
 from kb.source_uri u join kb.source s on s.id = u.source_id
 where u.uri = %(uri)s;

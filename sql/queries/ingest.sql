@@ -1,16 +1,17 @@
 -- Files into sources and chunks.
 
 -- name: list_known
-select u.uri, u.size, u.mtime_ns, s.reader,
+select u.uri, u.size, u.mtime_ns, s.reader, s.is_partial,
        (select array_agg(o.uri) from kb.source_uri o where o.source_id = s.id) as uris
 from kb.source_uri u join kb.source s on s.id = u.source_id
 where u.uri = any (%(uris)s::text[]);
 
 -- name: list_shas
-select sha256, reader from kb.source;
+select sha256, reader, is_partial from kb.source;
 
 -- name: find_source
-select s.reader, array(select o.uri from kb.source_uri o where o.source_id = s.id) as uris
+select s.reader, s.is_partial,
+       array(select o.uri from kb.source_uri o where o.source_id = s.id) as uris
 from kb.source s where s.sha256 = %(sha256)s;
 
 -- name: find_uri
@@ -21,13 +22,13 @@ select pg_advisory_xact_lock(hashtextextended('kbwiki:source:' || sha, 0))
 from (select distinct sha from unnest(%(shas)s::text[]) as sha order by sha) as sorted;
 
 -- name: save_source
-insert into kb.source (sha256, title, authors, year, dated, lang, text, structure, notes, reader)
+insert into kb.source (sha256, title, authors, year, dated, lang, text, structure, notes, reader, is_partial)
 values (%(sha256)s, %(title)s, %(authors)s, %(year)s, %(dated)s, %(lang)s, %(text)s, %(structure)s,
-        %(notes)s, %(reader)s)
+        %(notes)s, %(reader)s, %(is_partial)s)
 on conflict (sha256) do update
 set title = excluded.title, authors = excluded.authors, year = excluded.year, dated = excluded.dated,
     lang = excluded.lang, text = excluded.text, structure = excluded.structure, notes = excluded.notes,
-    reader = excluded.reader
+    reader = excluded.reader, is_partial = excluded.is_partial
 returning id;
 
 -- name: delete_chunks
@@ -62,8 +63,12 @@ set source_id = excluded.source_id, size = excluded.size, mtime_ns = excluded.mt
 delete from kb.source s where s.sha256 = %(sha256)s and not exists (select from kb.source_uri u where u.source_id = s.id);
 
 -- name: list_partial
--- Sources of which less than 98 % of the parts came through.
-select u.uri, (s.structure -> 'coverage' ->> 0)::int as n_read, (s.structure -> 'coverage' ->> 1)::int as n_parts, s.notes
+-- Sources of which less than 98 % of the parts or of the signs came through.
+select u.uri, p.n_read, p.n_parts, p.n_kept, p.n_signs, s.notes
 from kb.source_uri u join kb.source s on s.id = u.source_id
-where (s.structure -> 'coverage' ->> 0)::int < 0.98 * (s.structure -> 'coverage' ->> 1)::int
+cross join lateral (select coalesce((s.structure -> 'coverage' ->> 0)::int, 1) as n_read,
+                           coalesce((s.structure -> 'coverage' ->> 1)::int, 1) as n_parts,
+                           coalesce((s.structure -> 'characters' ->> 0)::int, 1) as n_kept,
+                           coalesce((s.structure -> 'characters' ->> 1)::int, 1) as n_signs) as p
+where p.n_read < 0.98 * p.n_parts or p.n_kept < 0.98 * p.n_signs
 order by u.uri;

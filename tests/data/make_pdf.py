@@ -204,8 +204,186 @@ def demo_paper() -> Paper:
     return paper
 
 
+LAYOUT = {
+    # Marks of footnotes, a long table and a sentence over two pages are what readers stumble on.
+    "en": {
+        "title": "Memory that learns while it reads",
+        "authors": "Anna Lee¹, Boris Ivanov² and Clara van Dyke¹",
+        "where": "¹ University of Somewhere  ² Institute of Memory",
+        "head": "Lee et al. Memory that learns",
+        "again": "The same words open the text of every page here.",
+        "numbered": ["1 Introduction", "2 Method", "2.1 The update", "3 Results"],
+        "formula": "where the gate decides how much is kept",
+        "caption": "Table 1. Accuracy of the models, in percent.",
+        "table": [["Model", "MQAR", "BABILong", "LAMBADA"],
+                  ["Mamba", "81.2", "40.1", "55.0"],
+                  ["Titans", "97.5", "", "58.3"],
+                  ["Titans with a long", "98.0", "72.4", "59.9"],
+                  ["memory", "", "", ""]],
+        "figure": "Figure 2: The loss falls with the length of the text.",
+        "note": "A footnote says where the data are kept.",
+        "doi": "https://doi.org/10.1234/mem.2024.17",
+        "open": "A sentence that begins at the foot of one page and has not come to its end "
+                "when the",
+        "close": "page is turned is one sentence still.",
+    },
+    "ru": {
+        "title": "Память, которая учится во время чтения",
+        "authors": "Анна Ли¹, Борис Иванов² и Клара Фёдорова¹",
+        "where": "¹ Университет памяти  ² Институт забывания",
+        "head": "Ли и др. Память, которая учится",
+        "again": "Одни и те же слова открывают текст каждой страницы.",
+        "numbered": ["1 Введение", "2 Метод", "2.1 Обновление", "3 Результаты"],
+        "formula": "где вентиль решает, сколько сохраняется",
+        "caption": "Таблица 1. Точность моделей в процентах.",
+        "table": [["Модель", "MQAR", "BABILong", "LAMBADA"],
+                  ["Мамба", "81,2", "40,1", "55,0"],
+                  ["Титаны", "97,5", "", "58,3"],
+                  ["Титаны с долгой", "98,0", "72,4", "59,9"],
+                  ["памятью", "", "", ""]],
+        "figure": "Рис. 2. Потери падают с длиной текста.",
+        "note": "В сноске сказано, где хранятся данные.",
+        "doi": "https://doi.org/10.1234/mem.2024.17",
+        "open": "Предложение, которое начинается внизу страницы и не успевает закончиться, "
+                "пока её не",
+        "close": "перевернули, остаётся одним предложением.",
+    },
+}  # fmt: skip
+
+
+class Layout(FPDF):
+    """A paper in one column with all that stands around the text of a real one."""
+
+    def __init__(self, lang: str) -> None:
+        super().__init__()
+        self.words, self.prose = LAYOUT[lang], TEXT[lang].strip()
+        self.set_creation_date(datetime(2025, 3, 4))
+        for style, file in (("", "Serif"), ("B", "Serif-Bold"), ("I", "Serif-Italic")):
+            self.add_font("serif", style=style, fname=FONTS / f"DejaVu{file}.ttf")
+        self.set_margins(25, 30, 25)
+        self.set_auto_page_break(True, 30)
+
+    def header(self) -> None:
+        """Set the running head, with the number of the page in it."""
+        if self.page_no() > 1:
+            self.set_font("serif", "I", 8)
+            self.set_xy(25, 14)
+            self.cell(0, 5, f"{self.words['head']}    {self.page_no()}")
+            self.set_xy(25, 30)
+
+    def footer(self) -> None:
+        """Set the number of a page."""
+        self.set_font("serif", "", 8)
+        self.set_xy(25, 282)
+        self.cell(0, 5, f"— {self.page_no()} —", align="C")
+
+    def text_(self, text: str, indent: int = 0) -> None:
+        """Set a paragraph in the usual size."""
+        self.set_font("serif", "", 10)
+        self.set_x(25 + indent)
+        self.multi_cell(0, 5, text, align="L", new_x="LMARGIN", new_y="NEXT")
+
+    def numbered(self, text: str) -> None:
+        """Set a heading in the size and weight of the text."""
+        self.ln(5)
+        self.set_font("serif", "", 10)
+        self.cell(0, 5, text, new_x="LMARGIN", new_y="NEXT")
+        self.ln(3)
+
+    def formula(self) -> None:
+        """Set a formula with indices and powers and a number, and then one within a sentence."""
+        self.ln(2)
+        self.set_x(70)
+        self.raised("S", "t", "")
+        self.raised(" = α", "t", "")
+        self.raised("S", "t−1", "")
+        self.raised(" + (v", "t", "")
+        self.raised(" − S", "t−1", "")
+        self.raised("k", "t", "")
+        self.raised(")k", "t", "⊤")
+        self.set_x(160)
+        self.cell(20, 5, "(1)", new_x="LMARGIN", new_y="NEXT")
+        self.ln(2)
+
+    def raised(self, text: str, low: str, high: str) -> None:
+        """Set letters with an index below or above them."""
+        self.set_font("serif", "I", 10)
+        self.cell(self.get_string_width(text) + 0.1, 5, text)
+        y = self.get_y()
+        self.set_font("serif", "I", 6)
+        for mark, shift in ((low, 1.4), (high, -1.4)):
+            if mark:
+                self.set_xy(self.get_x(), y + shift)
+                self.cell(self.get_string_width(mark) + 0.1, 5, mark)
+        self.set_xy(self.get_x(), y)
+        self.set_font("serif", "", 10)
+
+    def table_(self) -> None:
+        """Set the table."""
+        self.ln(4)
+        for number, row in enumerate(self.words["table"]):
+            self.set_font("serif", "B" if number == 0 else "", 9)
+            for cell, width in zip(row, (55, 30, 35, 30), strict=True):
+                self.cell(width, 5, cell)
+            self.ln(5)
+        self.ln(2)
+
+
+def layout(lang: str) -> Layout:
+    """Return a paper with running heads, a stamp, formulas, a table, captions and a footnote."""
+    pdf = Layout(lang)
+    words = pdf.words
+    pdf.add_page()
+    with pdf.rotation(90, 12, 200):
+        pdf.set_xy(12, 200)
+        pdf.set_font("serif", "", 14)
+        pdf.cell(100, 6, "arXiv:2501.00663v1  [cs.LG]  31 Dec 2024")
+    pdf.set_xy(25, 30)
+    pdf.set_font("serif", "B", 18)
+    pdf.multi_cell(90, 9, words["title"], align="L", new_x="LMARGIN", new_y="NEXT")
+    for text, size in ((words["authors"], 11), (words["where"], 9), (words["doi"], 9)):
+        pdf.set_font("serif", "", size)
+        pdf.cell(0, 7, text, new_x="LMARGIN", new_y="NEXT")
+    pdf.numbered(words["numbered"][0])
+    pdf.text_(f"1. {pdf.prose}")
+    pdf.text_(f"2. {pdf.prose}", indent=6)
+    pdf.numbered(words["numbered"][1])
+    pdf.text_(f"3. {pdf.prose}")
+    pdf.numbered(words["numbered"][2])
+    pdf.text_(f"4. {pdf.prose}")
+    pdf.formula()
+    pdf.text_(f"{words['formula']}.")
+    while pdf.get_y() < 220:
+        pdf.text_(pdf.prose, indent=6)
+    pdf.set_y(246)
+    pdf.text_(words["open"])
+    pdf.ln(4)
+    pdf.set_font("serif", "", 7)
+    pdf.cell(0, 4, words["note"])
+    pdf.add_page()
+    pdf.text_(words["close"])
+    pdf.numbered(words["numbered"][3])
+    pdf.table_()
+    pdf.set_font("serif", "", 9)
+    pdf.cell(0, 5, words["caption"], new_x="LMARGIN", new_y="NEXT")
+    pdf.ln(5)
+    pdf.text_(f"5. {pdf.prose}")
+    pdf.rect(40, 150, 60, 30)
+    pdf.set_y(184)
+    pdf.text_(words["figure"])
+    pdf.ln(4)
+    pdf.text_(f"6. {pdf.prose}")
+    for number in range(7, 11):
+        pdf.add_page()
+        pdf.text_(f"{words['again']} {number}. {pdf.prose}")
+        pdf.text_(f"{pdf.prose} {words['again']}")
+    return pdf
+
+
 def main() -> None:
     """Write every file."""
+    for lang in LAYOUT:
+        layout(lang).output(HERE / "pdf" / f"layout_{lang}.pdf")
     demo_paper().output(HERE.parents[1] / "corpus" / "ru" / "дельта-правило.pdf")
     out = HERE / "pdf"
     for lang in ("en", "ru"):

@@ -1,12 +1,17 @@
 """PDF files: paragraphs, headings, pages, and files that are not whole."""
 
+import re
+from collections.abc import Callable
 from datetime import date
+from io import BytesIO
 from pathlib import Path
 
 import pypdfium2
 import pytest
+from pypdf import PdfWriter
 
 from kbwiki.errors import InputError
+from kbwiki.records import Document
 from kbwiki.text.gate import ranges, refusal
 from kbwiki.text.readers import read_document
 
@@ -51,7 +56,7 @@ def test_metadata_and_pages_are_kept() -> None:
 def test_a_page_without_text_is_named_and_the_rest_is_read() -> None:
     document = read_document("a.pdf", (DATA / "page_without_text.pdf").read_bytes())
     assert document.text == "The first page holds words."
-    assert document.notes == ("page 2: no text layer, 1 of 2",)
+    assert document.notes == ("page 2: no text layer, 1 of 2; run with --ocr",)
 
 
 @pytest.mark.parametrize(
@@ -131,20 +136,169 @@ def test_ligatures_are_folded_and_words_broken_at_a_line_s_end_are_whole() -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "note", "coverage", "there"),
+    ("name", "notes", "there"),
     [
-        ("scans_within", "pages 3-4: no text layer, 2 of 5", (3, 5), ["1. Мод", "2. A", "5. Мод"]),
-        ("broken_page", "pages 2-4: no text layer, 3 of 5", (2, 5), ["1. Мод", "5. Мод"]),
+        ("scans_within", ["pages 3-4: no text layer, 2 of 5; run with --ocr"], [1, 2, 5]),
+        (
+            "broken_page",
+            ["page 2: broken, 1 of 5", "pages 3-4: no text layer, 2 of 5; run with --ocr"],
+            [1, 5],
+        ),
     ],
 )
-def test_a_bad_page_drops_itself_alone(
-    name: str, note: str, coverage: tuple[int, int], there: list[str]
-) -> None:
+def test_a_bad_page_drops_itself_alone(name: str, notes: list[str], there: list[int]) -> None:
     document = read_document("a.pdf", (DATA / f"{name}.pdf").read_bytes())
-    assert document.notes == (note,)
-    assert document.coverage == coverage
+    assert list(document.notes) == notes
+    assert document.coverage == (len(there), 5)
     assert len(document.pages) == 5
-    assert all(words in document.text for words in there)
+    assert [n for n in range(1, 6) if f"{n}. " in document.text] == there
+
+
+def _changed(name: str, change: Callable[[PdfWriter], None]) -> bytes:
+    """Return a file of the data folder with something changed in it."""
+    writer, out = PdfWriter(clone_from=DATA / name), BytesIO()
+    change(writer)
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_a_blank_page_is_no_loss() -> None:
+    def insert(writer: PdfWriter) -> None:
+        writer.insert_blank_page(index=1)
+
+    document = read_document("a.pdf", _changed("columns_ru.pdf", insert))
+    assert (document.notes, document.coverage) == ((), (2, 2))
+    assert document.pages == (0, len(document.text))
+
+
+def _each_font(writer: PdfWriter, key: str) -> None:
+    for page in writer.pages:
+        for font in page["/Resources"]["/Font"].values():  # type: ignore[index]
+            font.get_object().pop(key, None)
+
+
+@pytest.mark.parametrize("lang", ["en", "ru"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param("/DescendantFonts", id="the first extractor makes nothing of it"),
+        pytest.param("/Subtype", id="the first extractor makes a third of it"),
+    ],
+)
+def test_a_page_that_one_extractor_cannot_read_is_read_by_another(lang: str, key: str) -> None:
+    whole = read_document("a.pdf", (DATA / f"columns_{lang}.pdf").read_bytes())
+    raw = _changed(f"columns_{lang}.pdf", lambda writer: _each_font(writer, key))
+    document = read_document("a.pdf", raw)
+    assert (document.notes, document.coverage) == ((), (1, 1))
+    assert "".join(document.text.split()).replace("-", "") == "".join(whole.text.split()).replace(
+        "-", ""
+    )
+
+
+LAYOUT = {
+    "en": [
+        ("Memory that learns while it reads", 1),
+        ("1 Introduction", 2),
+        ("2 Method", 2),
+        ("2.1 The update", 3),
+        ("3 Results", 2),
+    ],
+    "ru": [
+        ("Память, которая учится во время чтения", 1),
+        ("1 Введение", 2),
+        ("2 Метод", 2),
+        ("2.1 Обновление", 3),
+        ("3 Результаты", 2),
+    ],
+}
+
+
+@pytest.fixture(params=["en", "ru"])
+def layout(request: pytest.FixtureRequest) -> tuple[str, Document]:
+    """A paper in one language with all that stands around the text of a real one."""
+    raw = (DATA / f"layout_{request.param}.pdf").read_bytes()
+    return request.param, read_document("a.pdf", raw)
+
+
+def _of_kind(document: Document, kind: str) -> list[str]:
+    return [document.text[b.start : b.end] for b in document.blocks if b.kind == kind]
+
+
+def test_headings_are_told_by_size_or_by_number(layout: tuple[str, Document]) -> None:
+    lang, document = layout
+    found = [(document.text[b.start : b.end], b.level) for b in document.blocks if b.level]
+    assert found == LAYOUT[lang]
+
+
+def test_running_heads_and_page_numbers_are_left_out_and_repeated_text_is_not(
+    layout: tuple[str, Document],
+) -> None:
+    _, document = layout
+    again = {"en": "The same words open the text", "ru": "Одни и те же слова открывают текст"}
+    assert document.text.count(again[layout[0]]) == 8
+    assert not re.search(r"Lee et al|Ли и др|— \d —", document.text)
+    assert not re.search(r"arXiv:", document.text)
+
+
+def test_tables_keep_their_rows_and_columns(layout: tuple[str, Document]) -> None:
+    lang, document = layout
+    model, mamba, titans, long, point = {
+        "en": ("Model", "Mamba", "Titans", "Titans with a long memory", "."),
+        "ru": ("Модель", "Мамба", "Титаны", "Титаны с долгой памятью", ","),
+    }[lang]
+    assert [row.split(" | ") for row in _of_kind(document, "table")] == [
+        [model, "MQAR", "BABILong", "LAMBADA"],
+        [mamba, *(n.replace(".", point) for n in ("81.2", "40.1", "55.0"))],
+        [titans, f"97{point}5", "", f"58{point}3"],
+        [long, *(n.replace(".", point) for n in ("98.0", "72.4", "59.9"))],
+    ]
+
+
+def test_captions_and_footnotes_are_paragraphs_and_interrupt_none(
+    layout: tuple[str, Document],
+) -> None:
+    lang, document = layout
+    paragraphs = _of_kind(document, "paragraph")
+    for words in {
+        "en": [
+            "Table 1. Accuracy of the models, in percent.",
+            "Figure 2: The loss falls with the length of the text.",
+            "A footnote says where the data are kept.",
+            "A sentence that begins at the foot of one page and has not come to its end when the "
+            "page is turned is one sentence still.",
+        ],
+        "ru": [
+            "Таблица 1. Точность моделей в процентах.",
+            "Рис. 2. Потери падают с длиной текста.",
+            "В сноске сказано, где хранятся данные.",
+            "Предложение, которое начинается внизу страницы и не успевает закончиться, пока её не "
+            "перевернули, остаётся одним предложением.",
+        ],
+    }[lang]:
+        assert words in paragraphs
+    second = document.text[document.pages[1] :]
+    assert second.startswith({"en": "page is turned", "ru": "перевернули"}[lang])
+
+
+def test_a_formula_is_a_block_of_its_own_with_its_indices(layout: tuple[str, Document]) -> None:
+    [formula] = _of_kind(layout[1], "math")
+    assert "".join(formula.split()) == "S_t=α_tS_{t−1}+(v_t−S_{t−1}k_t)k_t^⊤(1)"
+
+
+def test_a_paper_s_name_authors_year_and_ids_come_from_its_first_page(
+    layout: tuple[str, Document],
+) -> None:
+    lang, document = layout
+    assert document.title == LAYOUT[lang][0][0]
+    assert (
+        document.authors
+        == {
+            "en": ("Anna Lee", "Boris Ivanov", "Clara van Dyke"),
+            "ru": ("Анна Ли", "Борис Иванов", "Клара Фёдорова"),
+        }[lang]
+    )
+    assert document.year == 2024  # of arXiv's stamp; the file was made in 2025
+    assert document.ids == ("doi:10.1234/mem.2024.17", "arxiv:2501.00663")
 
 
 def test_cyrillic_whose_fonts_name_no_letters_is_refused() -> None:
@@ -201,5 +355,6 @@ def test_a_paper_of_300_pages_is_read_whole(tmp_path: Path) -> None:
     document = read_document("a.pdf", path.read_bytes())
     assert len(document.pages) == 300
     assert document.coverage == (180, 300)
-    assert document.text.count("Обновление его весов") == 120  # first lines repeat: running heads
+    assert document.text.count("Обновление его весов") == 120
+    assert document.text.count("1. Модуль памяти") == 60  # the first line of a page is its text
     assert document.notes[0].startswith("pages 3-4, 8-9, 13-14")

@@ -1,0 +1,341 @@
+"""The lines of a PDF's pages as headings, paragraphs, items, tables, captions and formulas.
+
+Owns how lines become blocks, over columns and pages. Knows nothing of how they were read.
+"""
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+from kbwiki.records import BlockKind
+from kbwiki.text.markdown import Builder
+from kbwiki.text.normal import clean_text
+from kbwiki.text.pdf_page import Cell, Line
+
+SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
+_CAPTION = re.compile(
+    r"(?:fig(?:ure|\.)?|table|algorithm|listing|рис(?:унок|\.)?|табл(?:ица|\.)?|алгоритм|листинг"
+    r"|схема|график)\s*[A-ZА-Я]?\d+(?:\.\d+)*\s*[.:|—–-]\s",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"((?:\d{1,2}|[A-ZА-Я])(?:\.\d{1,2}){0,3}|[IVX]{1,5})[.)]?\s+(?=[A-ZА-ЯЁ«“\"])(.+)"
+)
+_ITEM = re.compile(r"(?:[•●▪◦‣∙–—*-]|\(?\d{1,2}[.)]|\(?[a-zа-я][)])\s+(?=\S)")
+_LABEL = re.compile(r"(?:[•●▪◦‣∙*–—-]|\(?\w{1,3}[.)]|\[\d+\])")
+_OPERATOR = re.compile(r"[=≠≈≤≥<>∈∉⊂→←↦∑∏∫√∂∇±×·⊗∝∞∀∃≡≜]")
+_EQUATION = re.compile(r"\s*\(\s*[A-Z]?\d{1,3}(?:\.\d{1,3})*[a-z]?\s*\)$")
+_WORD = re.compile(r"[^\W\d_]{3,}")
+_MAX_HEADING = 160
+_SHORT = 0.25
+"""The share of its column that the last line of a paragraph usually leaves empty."""
+
+
+@dataclass(slots=True)
+class _Part:
+    """A block as it grows: ``starts`` are (page, where its text of that page begins)."""
+
+    kind: BlockKind
+    text: str
+    page: int
+    level: int = 0
+    is_float: bool = False
+    """Whether running text goes on after it as if it were not there: a caption, table, footnote."""
+    starts: list[tuple[int, int]] = field(default_factory=list)
+
+
+def add_pages(
+    pages: list[list[Line]], usual: float, plain: set[str], builder: Builder
+) -> list[int]:
+    """Append the lines of pages, and return the offset at which each page begins.
+
+    ``usual`` is the font size of most of the text; lines in ``plain`` are no headings.
+    """
+    parts: list[_Part] = []
+    for number, lines in enumerate(pages):
+        _Page(number, lines, usual, plain, parts).read()
+    starts: dict[int, int] = {}
+    for part in _rejoined(parts):
+        for page, offset in part.starts or [(part.page, 0)]:
+            starts.setdefault(page, builder.size + offset)
+        start = builder.size
+        for row in part.text.split("\n"):
+            at = builder.size
+            builder.add(clean_text(row))
+            if part.kind == "table":
+                builder.block("table", at)
+        if part.kind != "table":
+            builder.block(part.kind, start, part.level)
+    return _filled(starts, len(pages), builder.size)
+
+
+def _filled(starts: dict[int, int], n: int, end: int) -> list[int]:
+    """Return an offset for each page: one that holds nothing begins where the next one does."""
+    out = [end] * n
+    for page in range(n - 1, -1, -1):
+        after = out[page + 1] if page + 1 < n else end
+        out[page] = min(starts.get(page, after), after)
+    return out
+
+
+def _rejoined(parts: list[_Part]) -> list[_Part]:
+    """Return parts with each paragraph whole that a column, page, figure or footnote cut in two."""
+    out: list[_Part] = []
+    open_at: int | None = None
+    for part in parts:
+        if part.kind == "paragraph" and not part.is_float:
+            host = out[open_at] if open_at is not None else None
+            if host and _goes_on(host.text, part.text):
+                text = _glued(host.text, part.text)
+                host.starts = host.starts or [(host.page, 0)]
+                if part.page != host.starts[-1][0]:
+                    host.starts.append((part.page, len(text) - len(part.text)))
+                host.text = text
+                continue
+            open_at = len(out)
+        elif not part.is_float:
+            open_at = None
+        out.append(part)
+    return out
+
+
+def _goes_on(text: str, more: str) -> bool:
+    """Tell whether a paragraph is not at its end and this is how it goes on."""
+    return not SENTENCE_END.search(text) and (more[:1].islower() or text.endswith(("-", ",")))
+
+
+def _glued(text: str, more: str) -> str:
+    """Return a text with the line that follows; a word that was broken at its end is whole."""
+    broken = re.search(r"[^\W\d_]-$", text) and more[:1].islower()
+    return text[:-1] + more if broken else f"{text} {more}"
+
+
+class _Page:
+    """The lines of one page on their way to parts."""
+
+    def __init__(
+        self, number: int, lines: list[Line], usual: float, plain: set[str], parts: list[_Part]
+    ) -> None:
+        self.number = number
+        self.lines = lines
+        self.usual = usual
+        self.plain = plain
+        self.parts = parts
+        self.paragraph: list[str] = []
+        self.is_item = False
+        self.is_float = False
+
+    def read(self) -> None:
+        """Append every line."""
+        at = 0
+        while at < len(self.lines):
+            line = self.lines[at]
+            before = self.lines[at - 1] if at else None
+            rows = table_at(self.lines, at)
+            if rows:
+                self._flush()
+                self._add("table", "\n".join(rows[1]), is_float=True)
+                at += rows[0]
+                continue
+            if self._is_heading(at):
+                self._heading(line, before)
+            elif is_formula(line):
+                self._formula(line, before)
+            else:
+                self._words(line, before)
+            at += 1
+        self._flush()
+
+    def _add(self, kind: BlockKind, text: str, level: int = 0, is_float: bool = False) -> None:
+        self.parts.append(_Part(kind, text, self.number, level, is_float))
+
+    def _last(self) -> _Part | None:
+        last = self.parts[-1] if self.parts and not self.paragraph else None
+        return last if last and last.page == self.number else None
+
+    def _heading(self, line: Line, before: Line | None) -> None:
+        last = self._last()
+        numbered = _NUMBERED.match(line.text)
+        level = 1 if line.size > self.usual * 1.45 else 2
+        if numbered:
+            level = 2 + numbered[1].count(".")
+        if (
+            last
+            and last.kind == "heading"
+            and before
+            and not numbered
+            and (before.size, before.bold) == (line.size, line.bold)
+            and 0 < before.base - line.base < 1.7 * line.size
+        ):
+            last.text = _glued(last.text, line.text)
+            return
+        self._flush()
+        self._add("heading", line.text, level)
+
+    def _formula(self, line: Line, before: Line | None) -> None:
+        last = self._last()
+        if (
+            last
+            and last.kind == "math"
+            and before
+            and 0 < before.base - line.base < 2.5 * line.size
+        ):
+            last.text = f"{last.text} {line.text}"
+            return
+        self._flush()
+        self._add("math", line.text, is_float=True)
+
+    def _words(self, line: Line, before: Line | None) -> None:
+        if self.paragraph and before and self._parts(before, line):
+            self._flush()
+        if not self.paragraph:
+            self.is_item = bool(_ITEM.match(line.text)) and line.text[0] not in "—–-0123456789"
+            small = line.size < 0.92 * self.usual
+            self.is_float = bool(_CAPTION.match(line.text)) or small
+        self.paragraph.append(line.text)
+
+    def _parts(self, before: Line, line: Line) -> bool:
+        """Tell whether a new paragraph begins with a line."""
+        last = self.paragraph[-1]
+        ended = bool(SENTENCE_END.search(last))
+        gap = before.base - line.base
+        if _CAPTION.match(line.text) or abs(before.size - line.size) > 0.08 * self.usual + 0.3:
+            return True
+        if gap < 0 or gap > 20 * line.size:  # in the next column
+            return ended and (before.slack > _SHORT or line.indent > 4)
+        pitch = min(line.pitch or line.size * 1.2, 2.2 * line.size)
+        if gap > max(1.35 * pitch, 1.3 * line.size) and not last.endswith("-"):
+            return True
+        if before.slack > 0.45 and not line.text[:1].islower():
+            return True
+        if ended and (_ITEM.match(line.text) or before.slack > _SHORT):
+            return True
+        return ended and line.indent - before.indent > 4
+
+    def _flush(self) -> None:
+        if not self.paragraph:
+            return
+        text = self.paragraph[0]
+        for line in self.paragraph[1:]:
+            text = _glued(text, line)
+        self.paragraph.clear()
+        self._add("item" if self.is_item else "paragraph", text, is_float=self.is_float)
+
+    def _is_heading(self, at: int) -> bool:
+        """Tell whether a line is set larger than the text, or bold, or numbered and alone."""
+        line = self.lines[at]
+        text = line.text
+        if (
+            len(text) > _MAX_HEADING
+            or text in self.plain
+            or re.search(r"[.,;:]$", text)
+            or not re.search(r"[^\W\d_]{2}", text)
+            or _CAPTION.match(text)
+        ):
+            return False
+        before = self.lines[at - 1] if at else None
+        if self.paragraph and before and before.bold and line.bold:
+            return False
+        if line.size > self.usual * 1.08:
+            return True
+        if line.size < self.usual * 0.95:
+            return False
+        return (line.bold and text[0].isupper()) or self._is_numbered(at)
+
+    def _is_numbered(self, at: int) -> bool:
+        """Tell whether a line of the text's own size is a heading by its number and its place.
+
+        So is one that stands off from what is above and below, or is in capitals.
+        """
+        line = self.lines[at]
+        found = _NUMBERED.match(line.text)
+        if not found or len(line.text) > 90 or len(line.cells) > 2:
+            return False
+        if found[2].isupper() and len(_WORD.findall(found[2])) > 0:
+            return True
+        if found[1].isalpha() and not found[1].isdigit():
+            return False
+        pitch = line.pitch or line.size * 1.2
+        above = self.lines[at - 1] if at else None
+        below = self.lines[at + 1] if at + 1 < len(self.lines) else None
+        is_off = above is None or not 0 < above.base - line.base < 1.3 * pitch
+        under = below is not None and (
+            not 0 < line.base - below.base < 1.3 * pitch or below.indent > line.indent + 4
+        )
+        return is_off and under and line.slack > _SHORT
+
+
+def is_formula(line: Line) -> bool:
+    """Tell whether a line is a formula that stands on its own: off the margin, few words."""
+    text = _EQUATION.sub("", line.text)
+    if not _OPERATOR.search(text) or len(text) < 3:
+        return False
+    words = sum(len(word) for word in _WORD.findall(text))
+    signs = len(re.sub(r"\s", "", text))
+    numbered = text != line.text
+    return words < (0.5 if numbered else 0.34) * signs and (line.indent > 8 or numbered)
+
+
+def table_at(lines: list[Line], at: int) -> tuple[int, list[str]] | None:
+    """Return how many lines from here on are rows of a table, and the rows; None if none are.
+
+    Rows are lines of two cells and more that keep to the same columns. A line within one column
+    is the rest of the cell above it, or a row of its own in the first.
+    """
+    columns: list[tuple[float, float]] = []
+    used: list[tuple[Cell, ...]] = []
+    n_full, n_used = 0, 0
+    for number in range(at, len(lines)):
+        line = lines[number]
+        above = lines[number - 1] if used else None
+        if above and not 0 < above.base - line.base < 3 * max(line.size, above.size):
+            break
+        cells = [(cell.left, cell.right) for cell in line.cells]
+        if len(cells) < 2 and not used:
+            break
+        fine = [(cell.left, cell.right) for cell in line.fine]
+        if used and len(fine) > len(cells) and len(_merged([*columns, *fine])) == len(columns):
+            cells = fine  # cells that nearly touch, but keep to the columns of the rows above
+        merged = _merged([*columns, *cells])
+        if len(merged) < max(2, len(columns)) or (len(cells) == 1 and not _fits(cells[0], columns)):
+            break
+        columns = merged
+        used.append(line.fine if cells is fine else line.cells)
+        if len(cells) >= 2 and not (len(cells) == 2 and _LABEL.fullmatch(line.cells[0].text)):
+            n_full += 1
+            n_used = len(used)
+        elif len(cells) == 1 and n_used == len(used) - 1 and line.text[:1].islower():
+            n_used = len(used)
+    if n_full < (2 if len(columns) > 2 else 3):
+        return None
+    return n_used, _rows(used[:n_used], columns)
+
+
+def _merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return spans of a table's cells joined to columns where they overlap."""
+    out: list[tuple[float, float]] = []
+    for left, right in sorted(spans):
+        if out and left <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], right))
+        else:
+            out.append((left, right))
+    return out
+
+
+def _fits(span: tuple[float, float], columns: list[tuple[float, float]]) -> bool:
+    return any(left - 2 <= span[0] and span[1] <= right + 2 for left, right in columns)
+
+
+def _rows(lines: list[tuple[Cell, ...]], columns: list[tuple[float, float]]) -> list[str]:
+    out: list[list[str]] = []
+    for cells in lines:
+        row = [""] * len(columns)
+        for cell in cells:
+            at = max(0, bisect_right([left for left, _ in columns], cell.left + 0.1) - 1)
+            row[at] = f"{row[at]} {cell.text}".strip()
+        is_rest = len(cells) == 1 and (not row[0] or row[0][:1].islower())
+        if is_rest and out:  # of a cell of the row above
+            out[-1] = [f"{a} {b}".strip() for a, b in zip(out[-1], row, strict=True)]
+        else:
+            out.append(row)
+    return [" | ".join(row) for row in out]
