@@ -1,7 +1,7 @@
 """A Document cut into Chunks: on headings, paragraphs and sentences, about 200 words each.
 
-A chunk never ends inside a code block, a formula or a table of ordinary size, never spans two pages
-or two sections, and never mixes body and references.
+A chunk never ends inside a code block, a formula or a table of ordinary size, never spans two
+sections, never mixes body and references, and holds no sentence that begins on another page.
 """
 
 import re
@@ -127,7 +127,9 @@ def _pieces(cutter: _Cutter, block: Block) -> list[Span]:
         if block.end - block.start <= MAX_VERBATIM:
             return [(block.start, block.end)]
         return _lines(cutter, block.start, block.end)
-    if _size(text, block.start, block.end) <= TARGET_WORDS:
+    pages = cutter.document.pages
+    is_on_one = page_of(pages, block.start) == page_of(pages, block.end - 1)
+    if is_on_one and _size(text, block.start, block.end) <= TARGET_WORDS:
         return [(block.start, block.end)]
     body = text[block.start : block.end]
     whole: list[Span] = []
