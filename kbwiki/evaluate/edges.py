@@ -6,7 +6,8 @@ The work happens in a scratch schema; a store beside it is left as it was.
 import csv
 import hashlib
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from io import StringIO
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ NONE = "none"
 """The label of a sentence that denies; such an edge is to be rejected."""
 UNSAID = "related_to"
 _COLUMNS = ("text", "head", "tail", "type")
+_HINT = "Columns: text, head, tail, type, separated by tabs."
 
 Half = Literal["all", "tune", "unseen"]
 
@@ -32,6 +34,8 @@ class Case:
     head: str
     tail: str
     type: str
+    where: str = field(default="", compare=False)
+    """File and line, for messages."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Shares in [0, 1]; counts begin with ``n_``.
+    """Shares in [0, 1], None where there is nothing to count; counts begin with ``n_``.
 
     ``direction``: of the edges that have and got a directed type, how many run the right way.
     ``coverage``: of those whose type is stated, how many got one. ``mirror``: how many verdicts do
@@ -65,11 +69,11 @@ class Scores:
     """
 
     n: int
-    type: float
-    direction: float
-    both: float
-    mirror: float
-    coverage: float
+    type: float | None
+    direction: float | None
+    both: float | None
+    mirror: float | None
+    coverage: float | None
     n_denied: int
     n_denied_held: int
 
@@ -85,33 +89,43 @@ def read_cases(path: Path, half: Half = "all") -> list[Case]:
     Raises InputError that names the first line which cannot be used.
     """
     try:
-        rows = list(csv.DictReader(path.read_text("utf-8").splitlines(), delimiter="\t"))
+        text = path.read_text("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}.") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: it is no UTF-8 text.", "Save it as UTF-8.") from error
+    # Quotes are letters of a sentence here, and only a line's end ends a row.
+    reader = csv.DictReader(StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+    cases: list[Case] = []
+    try:
+        missing = [name for name in _COLUMNS if name not in (reader.fieldnames or ())]
+        if missing and reader.fieldnames:
+            raise InputError(f"{path}, line 1: there is no column {missing[0]}.", _HINT)
+        for row in reader:
+            where = f"{path}, line {reader.line_num}"
+            if None in row:
+                raise InputError(f"{where}: it has more columns than the first line.", _HINT)
+            if any((value or "").strip() for value in row.values()):
+                cases.append(_case(where, row))
     except csv.Error as error:
-        raise InputError(f"{path}: {error}.", "Separate columns by tabs.") from error
-    if not rows:
+        raise InputError(f"{path}, line {reader.line_num}: {error}.", _HINT) from error
+    if not cases:
         raise InputError(f"{path}: it holds no row.", "Its first line: text, head, tail, type.")
-    cases = [_case(path, number, row) for number, row in enumerate(rows, 2)]
     return [case for case in cases if half in ("all", half_of(case.text))]
 
 
-def _case(path: Path, number: int, row: dict[str, str | None]) -> Case:
+def _case(where: str, row: dict[str, str | None]) -> Case:
     values = [(row.get(name) or "").strip() for name in _COLUMNS]
-    case = Case(*values)
     for name, value in zip(_COLUMNS, values, strict=True):
         if not value:
-            raise InputError(
-                f"{path}, line {number}: the column {name} is empty or missing.",
-                "Columns: text, head, tail, type, separated by tabs.",
-            )
+            raise InputError(f"{where}: the column {name} is empty or missing.", _HINT)
+    text, head, tail, kind = values
+    case = Case(text, head, tail, kind, where)
     try:
         _spans(case)
     except ValueError as error:
         raise InputError(
-            f"{path}, line {number}: the text does not hold both ends.",
+            f"{where}: the text does not hold both ends.",
             "Spell head and tail as the text does.",
         ) from error
     return case
@@ -164,14 +178,15 @@ def evaluate(url: str, cases: Sequence[Case]) -> tuple[list[Result], frozenset[s
 
 
 def _stored(case: Case, known: Collection[str], inverse: dict[str, str]) -> Case:
-    if case.type in inverse:
-        return Case(case.text, case.tail, case.head, inverse[case.type])
-    if case.type != NONE and case.type not in known:
+    told = case.type.casefold().replace("-", "_").replace(" ", "_")
+    if told in inverse:
+        return replace(case, head=case.tail, tail=case.head, type=inverse[told])
+    if told != NONE and told not in known:
         raise InputError(
-            f"{case.text}: there is no type {case.type}.",
+            f"{case.where or case.text}: there is no type {case.type}.",
             f"Known: {', '.join(sorted({*inverse, *known}))}, {NONE}.",
         )
-    return case
+    return replace(case, type=told)
 
 
 def _lay(database: Database, case: Case, number: int, swap: bool) -> None:
@@ -230,6 +245,6 @@ def is_right(result: Result, symmetric: frozenset[str]) -> bool:
     )
 
 
-def _share(hits: Iterable[bool]) -> float:
+def _share(hits: Iterable[bool]) -> float | None:
     found = list(hits)
-    return sum(found) / len(found) if found else 1.0
+    return sum(found) / len(found) if found else None
