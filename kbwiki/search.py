@@ -36,6 +36,8 @@ _MIN_FOREIGN = 2.7
 """Deviations alone, where the store holds nothing in the question's language."""
 _PER_PAGE = 2
 """Passages of one page among the hits."""
+_APART = 4
+"""Places between what says the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,16 +209,28 @@ def _for_several(
 
 
 def _distinct(rows: Iterable[dict[str, Any]], k: int) -> list[dict[str, Any]]:
-    """Return the first k rows, of one page at most two."""
+    """Return k rows in order, of one page at most two, and what says the same further apart.
+
+    A source and the page of the concept that it is about say the same. The passage leads where both
+    stand near each other, and each further row of the two goes a few places down.
+    """
     counts: dict[str, int] = {}
-    out: list[dict[str, Any]] = []
+    by_home: dict[object, list[tuple[int, dict[str, Any]]]] = {}
+    at = 0
     for row in rows:
         counts[row["page"]] = counts.get(row["page"], 0) + 1
         if counts[row["page"]] <= (_PER_PAGE if row["kind"] == "chunk" else 1):
-            out.append(row)
-        if len(out) == k:
-            break
-    return out
+            by_home.setdefault(row["home_id"] or row["page"], []).append((at, row))
+            at += 1
+    placed: list[tuple[int, int, dict[str, Any]]] = []
+    for group in by_home.values():
+        first = group[0][0]
+        near = (e for e in group if e[1]["kind"] == "chunk" and e[0] < first + _APART)
+        lead = next(near, group[0])
+        placed.append((first, 0, lead[1]))
+        others = (e for e in group if e is not lead)
+        placed += [(at + _APART * n, 1, row) for n, (at, row) in enumerate(others, 1)]
+    return [row for *_, row in sorted(placed, key=lambda item: item[:2])[:k]]
 
 
 def _hits(

@@ -29,6 +29,7 @@ select s.pool, s.entry_id, s.score, s.words, s.vectors, s.graph, s.deviations, s
        e.kind, case when e.kind = 'answer' then 'answer/' || e.record_id
                     when e.concept_id is not null then 'concept/' || e.concept_id
                     else 'source/' || e.source_id end as page,
+       case when e.kind <> 'answer' then coalesce(c.main_source_id, e.source_id) end as home_id,
        'concepts/' || c.slug as concept_slug
 from kb.search_entries(%(question)s, %(vector)s, %(model)s, %(pools)s::text[], %(kinds)s::text[],
                        %(sources)s::bigint[], %(mode)s, %(named)s::bigint[], %(n)s) s
@@ -39,7 +40,7 @@ order by s.pool, s.score desc, s.entry_id;
 -- name: find_concept_entries
 select e.pool, e.id as entry_id, 0.0::real as words, 0.0::real as vectors, 0.0::real as deviations,
        null::bigint as seed_id, null::bigint as concept_id, null::bigint as edge_id, e.kind,
-       'concept/' || c.id as page, 'concepts/' || c.slug as concept_slug
+       'concept/' || c.id as page, c.main_source_id as home_id, 'concepts/' || c.slug as concept_slug
 from kb.concept c join kb.entry e on e.kind = 'concept' and e.record_id = c.id
 where c.slug = any (%(slugs)s::text[]);
 
