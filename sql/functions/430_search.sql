@@ -174,8 +174,9 @@ begin
 end
 $$;
 
--- The ranked list of each pool. mode: text, vector, graph or hybrid. named: concepts that the question names.
--- hybrid is 0.3 of the text score and 0.7 of the square root of the walk's share, each scaled to a best of 1.
+-- The ranked list of each pool. mode: text, vector, graph or hybrid; any other is words and vectors without a walk. named: concepts that the question names.
+-- hybrid is 0.3 of the text score and 0.7 of the square root of the walk's share, each scaled to a best of 1; what
+-- words and vectors put first stays first where the question names no concept: one that needs no hop loses nothing.
 create or replace function kb.search_entries(
     question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], mode text,
     named bigint[], max_hits int
@@ -239,7 +240,8 @@ begin
     mixed as (
         select s.pool, s.id, s.words, s.vectors, coalesce(s.walked, 0) as walked, s.deviations, s.seed_id, s.concept_id, s.edge_id,
                case mode when 'graph' then coalesce(s.walked, 0)
-                         when 'hybrid' then 0.3 * s.text_score + 0.7 * coalesce(s.walked, 0)
+                         when 'hybrid' then case when s.text_score = 1 and cardinality(named) = 0 then 1
+                                                 else 0.3 * s.text_score + 0.7 * coalesce(s.walked, 0) end
                          else s.hit_score end as score
         from scaled s
     ),
