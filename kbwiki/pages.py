@@ -1,15 +1,22 @@
 """Pages by their names, and the whole wiki as it stands, kept while nothing changes."""
 
 import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from kbwiki.db import Database
 from kbwiki.errors import NotFoundError
 from kbwiki.stages.export import load_wiki
-from kbwiki.stages.render import Wiki
+from kbwiki.stages.render import Page, Wiki
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.words import lemma_key
+
+T = TypeVar("T")
+MAX_LEAVES = 256
+FRESH_S = 0.2
 
 
 def find_page(database: Database, name: str) -> dict[str, Any]:
@@ -29,17 +36,68 @@ def find_page(database: Database, name: str) -> dict[str, Any]:
 
 
 class Shelf:
-    """Keeps the pages of a store while no run and no decision changes them; thread-safe."""
+    """Keeps the pages of a store while no run and no decision changes them; thread-safe.
 
-    def __init__(self) -> None:
+    ``clock`` in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._lock = threading.Lock()
+        self._looked_at = float("-inf")
+        self._n_changes = 0
         self._version = ""
         self._wiki: Wiki | None = None
+        self._leaves: OrderedDict[str, Any] = OrderedDict()
 
     def wiki(self, database: Database) -> Wiki:
         """Return all pages as they stand."""
+        now, n_changes = self._clock(), self._n_changes
         version = database.value("read_wiki_version")
         with self._lock:
             if self._wiki is None or version != self._version:
                 self._wiki, self._version = load_wiki(database), version
+                self._leaves.clear()
+            if n_changes == self._n_changes:
+                self._looked_at = now
             return self._wiki
+
+    def leaf(
+        self,
+        database: Database,
+        name: str,
+        key: tuple[str, str],
+        make: Callable[[Wiki, Page], T],
+    ) -> T | None:
+        """Return what ``make`` makes of the page that a name leads to, kept for those read last.
+
+        None for a page that is not there.
+        """
+        wiki = self.wiki(database)
+        page = wiki.by_key.get(key)
+        if page is None:
+            return None
+        with self._lock:
+            kept: T | None = self._leaves.get(name) if self._wiki is wiki else None
+        leaf = make(wiki, page) if kept is None else kept
+        with self._lock:
+            if self._wiki is wiki:
+                self._leaves[name] = leaf
+                while len(self._leaves) > MAX_LEAVES:
+                    self._leaves.popitem(last=False)
+        return leaf
+
+    def kept(self, name: str) -> Any:
+        """Return the leaf of a name without a look at the database; None where it is time to look.
+
+        What another process changed is seen after FRESH_S.
+        """
+        with self._lock:
+            is_fresh = self._clock() - self._looked_at <= FRESH_S
+            return self._leaves.get(name) if is_fresh else None
+
+    def look_again(self) -> None:
+        """Have the next read look at the database: something was changed."""
+        with self._lock:
+            self._n_changes += 1
+            self._looked_at = float("-inf")

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -213,13 +213,12 @@ class _Guard:
             await user(scope, receive, send)
             return
         role = self._app.role_of(user)
-        token = AccessToken(token="", client_id=user.name, subject=user.name, scopes=[role])
         scope = {
             **scope,
             "headers": _accepting(scope["headers"]),
             "kbwiki_user": user.name,
             "kbwiki_role": role,
-            "user": AuthenticatedUser(token),
+            "user": _principal(user.name, role),
         }
         if scope["method"] != "POST":
             await self._next(scope, receive, send)
@@ -238,9 +237,12 @@ class _Guard:
             await _error(None, -32600, "The body is too large.", 413)(scope, receive, send)
             return
         session = _header(scope, b"mcp-session-id")
+        if not session and not _is_older(scope):
+            await self._next(scope, _replay(messages, receive), send)
+            return
         told = _told(body)
         number = told.get("id") if "method" in told else None
-        if scope["path"] == "/mcp" and not session and _is_bad_hello(scope, told):
+        if scope["path"] == "/mcp" and not session and _is_bad_hello(told):
             # The SDK would answer so too, and keep the session that it opened for it.
             await _error(number, INVALID, "Invalid request parameters", 400)(scope, receive, send)
             return
@@ -259,6 +261,12 @@ class _Guard:
             await self._next(scope, _replay(messages, receive), send)
         finally:
             taken.discard(flight)
+
+
+@lru_cache(1000)
+def _principal(name: str, role: Role) -> AuthenticatedUser:
+    """Return a user as the SDK knows it, so that a session is its user's alone."""
+    return AuthenticatedUser(AccessToken(token="", client_id=name, subject=name, scopes=[role]))
 
 
 async def _read(receive: Receive) -> tuple[bytes, list[Message]]:
@@ -292,11 +300,15 @@ def _told(body: bytes) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _is_bad_hello(scope: Scope, told: dict[str, Any]) -> bool:
-    """Tell whether a message would open a session of an older protocol, and is malformed."""
+def _is_older(scope: Scope) -> bool:
+    """Tell whether a request is of a protocol that has sessions."""
     version = _header(scope, b"mcp-protocol-version")
-    is_older = not version or version in HANDSHAKE_PROTOCOL_VERSIONS
-    if not is_older or told.get("method") != "initialize":
+    return not version or version in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _is_bad_hello(told: dict[str, Any]) -> bool:
+    """Tell whether a message would open a session, and is malformed."""
+    if told.get("method") != "initialize":
         return False
     try:
         InitializeRequestParams.model_validate(told.get("params"))
@@ -313,7 +325,7 @@ def _error(number: object, code: int, message: str, status: int) -> Response:
 def _accepting(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return headers that accept both forms of a reply where they accept one."""
     accept = next((value for name, value in headers if name == b"accept"), b"")
-    if b"application/json" in accept or b"text/event-stream" in accept:
+    if (b"application/json" in accept) != (b"text/event-stream" in accept):
         return [(n, _ACCEPT if n == b"accept" else v) for n, v in headers]
     return headers
 

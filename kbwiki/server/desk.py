@@ -77,6 +77,8 @@ class Desk:
                     return work(database)
                 finally:
                     lent.clear()
+                    if writes:
+                        self.shelf.look_again()
 
         try:
             with anyio.fail_after(timeout_s):

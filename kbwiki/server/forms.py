@@ -4,9 +4,9 @@ Arguments refuse what they do not know. A text that comes from sources or memori
 agent it is data, whatever it says.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
 from kbwiki.prompts import fenced
 
@@ -29,6 +29,13 @@ class Reply(BaseModel):
     """A tool's reply: structured, and as text."""
 
     next_cursor: str | None = Field(default=None, description="There is more: pass it as cursor.")
+    _told: tuple[str, dict[str, Any]] | None = PrivateAttr(None)
+
+    def told(self) -> tuple[str, dict[str, Any]]:
+        """Return the reply as text and as data; worked out once, for replies may be kept."""
+        if self._told is None:
+            self._told = self.text(), self.model_dump(mode="json", by_alias=True)
+        return self._told
 
     def text(self) -> str:
         """Return the reply as people read it."""

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from kbwiki.db import Database
@@ -21,6 +22,9 @@ from kbwiki.text.normal import canonical_key, short_hash
 T = TypeVar("T")
 _HEADING = re.compile(r"^#{2,6} (.+)$", re.MULTILINE)
 _PER_PART = 200
+_MAX_REPLIES = 8
+_LEAST = 1000
+"""Characters of a page that a part holds, however many words it cites."""
 
 
 def wiki_search(
@@ -70,29 +74,30 @@ def _fitting(items: list[T], size: Any) -> list[T]:
     return out
 
 
-def wiki_read(
-    desk: Desk, database: Database, caller: Caller, args: forms.ReadArgs
-) -> forms.ReadReply:
-    """Read a page, with its citations and what links to it."""
-    wiki, page = read_page(desk, database, args.page)
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """What a read of a page needs, worked out once while the wiki stands as it is."""
+
+    page: Page
+    names: frozenset[str]
+    text: str
+    sections: list[str]
+    version: str
+    citations: list[forms.CitationForm]
+    backlinks: list[forms.BacklinkForm]
+    replies: dict[tuple[str, str | None], forms.ReadReply] = field(default_factory=dict)
+    """To what was asked last, by section and cursor."""
+
+
+def _leaf(wiki: Wiki, page: Page) -> _Leaf:
     text = wiki.render(page)
-    sections = _HEADING.findall(text)
-    markdown = _section(text, args.section, sections) if args.section else text
-    start = _offset(args.cursor)
-    part = markdown[start : start + MAX_CHARACTERS]
-    more = start + len(part) < len(markdown)
-    shown = {int(n) for n in re.findall(r"\[\^(\d+)\]", part)}
-    names = {page.key, *map(canonical_key, (page.title, page.slug, f"{page.folder}/{page.slug}"))}
-    is_other = canonical_key(args.page) not in names
-    return forms.ReadReply(
-        slug=f"{page.folder}/{page.slug}",
-        title=page.title,
-        kind=page.kind,
-        lang=page.lang,
+    slug = f"{page.folder}/{page.slug}"
+    return _Leaf(
+        page=page,
+        names=frozenset({page.key, *map(canonical_key, (page.title, page.slug, slug))}),
+        text=text,
+        sections=_HEADING.findall(text),
         version=version_of(page),
-        redirected_from=args.page if is_other else "",
-        sections=sections[:200],
-        markdown=part,
         citations=[
             forms.CitationForm(
                 number=c["ordinal"],
@@ -101,21 +106,67 @@ def wiki_read(
                 page=c["page"],
             )
             for c in wiki.citations.get((page.folder, page.key), [])
-            if c["ordinal"] in shown
         ],
         backlinks=backlinks(wiki, page),
+    )
+
+
+def wiki_read(
+    desk: Desk, database: Database, caller: Caller, args: forms.ReadArgs
+) -> forms.ReadReply:
+    """Read a page, with its citations and what links to it."""
+    found = find_page(database, args.page)
+    leaf = desk.shelf.leaf(database, args.page, (found["folder"], found["key"]), _leaf)
+    if leaf is None:
+        raise NotFoundError(
+            f"{args.page}: its page is not written yet.", "Try again after a build."
+        )
+    return _read(leaf, args)
+
+
+def read_kept(desk: Desk, args: forms.ReadArgs) -> forms.ReadReply | None:
+    """Read a page that was read a moment ago; None where the database has to be asked."""
+    leaf: _Leaf | None = desk.shelf.kept(args.page)
+    if leaf is None:
+        return None
+    key = args.section, args.cursor
+    if key not in leaf.replies:
+        if len(leaf.replies) >= _MAX_REPLIES:
+            leaf.replies.clear()
+        leaf.replies[key] = _read(leaf, args)
+    return leaf.replies[key]
+
+
+def _read(leaf: _Leaf, args: forms.ReadArgs) -> forms.ReadReply:
+    page = leaf.page
+    markdown = _section(leaf.text, args.section, leaf.sections) if args.section else leaf.text
+    start = _offset(args.cursor)
+    part, citations = _part(markdown[start : start + MAX_CHARACTERS], leaf.citations)
+    more = start + len(part) < len(markdown)
+    return forms.ReadReply(
+        slug=f"{page.folder}/{page.slug}",
+        title=page.title,
+        kind=page.kind,
+        lang=page.lang,
+        version=leaf.version,
+        redirected_from="" if canonical_key(args.page) in leaf.names else args.page,
+        sections=leaf.sections[:200],
+        markdown=part,
+        citations=citations,
+        backlinks=leaf.backlinks,
         next_cursor=str(start + len(part)) if more else None,
     )
 
 
-def read_page(desk: Desk, database: Database, name: str) -> tuple[Wiki, Page]:
-    """Return a page by slug, title or alias; raise NotFoundError with near names."""
-    found = find_page(database, name)
-    wiki = desk.shelf.wiki(database)
-    page = wiki.by_key.get((found["folder"], found["key"]))
-    if page is None:
-        raise NotFoundError(f"{name}: its page is not written yet.", "Try again after a build.")
-    return wiki, page
+def _part(text: str, citations: list[forms.CitationForm]) -> tuple[str, list[forms.CitationForm]]:
+    """Return as much of a text as a reply holds together with the words that it cites."""
+    while True:
+        shown = {int(n) for n in re.findall(r"\[\^(\d+)\]", text)}
+        cited = [c for c in citations if c.number in shown]
+        size = len(text) + sum(len(c.quote) for c in cited)
+        if size <= MAX_CHARACTERS or len(text) < _LEAST:
+            return text, cited
+        text = text[: max(len(text) * MAX_CHARACTERS // size, _LEAST - 1)]
 
 
 def version_of(page: Page) -> str:

@@ -3,7 +3,6 @@
 A tool that a role may not use is not registered for it: absent from its list, unknown when called.
 """
 
-import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ _PAGE = "kbwiki://article/"
 _PER_PAGE = 100
 
 Work = Callable[[Desk, Database, Caller, Any], forms.Reply]
+Quick = Callable[[Desk, Any], forms.Reply | None]
 WhoAsks = Callable[[Any], Caller]
 
 
@@ -45,6 +45,8 @@ class Tool:
     args: type[forms.Args]
     reply: type[forms.Reply]
     work: Work
+    quick: Quick | None = None
+    """Answers without the database, where it can."""
     writes: bool = False
     destroys: bool = False
     timeout_s: float = _QUICK_S
@@ -80,7 +82,7 @@ TOOLS = (
         "Read one page by slug, title or alias, with the exact words that each statement cites and "
         "the pages that link to it. Names that were merged lead to the page they became. Long "
         "pages come in parts: pass next_cursor.",
-        forms.ReadArgs, forms.ReadReply, reading.wiki_read,
+        forms.ReadArgs, forms.ReadReply, reading.wiki_read, reading.read_kept,
     ),
     Tool(
         "wiki_graph", "reader", "Look around in the graph",
@@ -252,13 +254,17 @@ async def _call(desk: Desk, tool: Tool, caller: Caller, given: dict[str, Any]) -
     except ValidationError as error:
         return _failed("; ".join(_told(e) for e in error.errors()))
     try:
-        reply = await desk.run(
-            tool.writes, lambda database: tool.work(desk, database, caller, args), tool.timeout_s
-        )
+        reply = tool.quick(desk, args) if tool.quick else None
+        if reply is None:
+            reply = await desk.run(
+                tool.writes,
+                lambda database: tool.work(desk, database, caller, args),
+                tool.timeout_s,
+            )
     except KbwikiError as error:
         return _failed(str(error))
-    data = json.loads(reply.model_dump_json(by_alias=True))
-    return t.CallToolResult(content=[t.TextContent(text=reply.text())], structured_content=data)
+    text, data = reply.told()
+    return t.CallToolResult(content=[t.TextContent(text=text)], structured_content=data)
 
 
 def _told(error: Any) -> str:

@@ -76,7 +76,7 @@ def main() -> None:
          *([str(data / PASSAGES)] if data else [])],
         check=False, env=_environment(),
     )  # fmt: skip
-    for name in ("bench_llm.py", "bench_ingest.py"):
+    for name in ("bench_llm.py", "bench_ingest.py", "bench_serve.py"):
         subprocess.run(
             [sys.executable, str(Path(__file__).parent / name)], check=False, env=_environment()
         )
