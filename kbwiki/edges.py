@@ -43,6 +43,11 @@ class EdgeTypes:
         for stored, inverse in self.inverse.items():
             if told == inverse:
                 return stored, True
+        if not told:
+            raise InputError(
+                "edge: no type is given.",
+                f"Known: {', '.join(sorted({*self.inverse, *self.inverse.values()}))}.",
+            )
         known = sorted({*self.inverse, *self.inverse.values()})
         near = get_close_matches(told, known, n=1)
         hint = f"Did you mean {near[0]}? " if near else ""
@@ -68,6 +73,8 @@ def find_ends(database: Database, one: str, other: str) -> tuple[dict[str, Any],
 
 def _concept(database: Database, name: str) -> dict[str, Any]:
     slug = name.removeprefix("concepts/").removesuffix(".md")
+    if not slug.strip():
+        raise InputError("edge: the name of an end is empty.", "See `kbwiki list`.")
     found = database.dicts("find_concept", {"slug": slug, "keys": [canonical_key(name)]})
     if not found:
         aliases = [row["key"] for row in database.dicts("list_alias_keys")]

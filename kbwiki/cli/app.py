@@ -139,7 +139,8 @@ def classify_edges(
         bool, typer.Option("--batch", help="Ask the model until no edge is left without a verdict.")
     ] = False,
     limit: Annotated[
-        int | None, typer.Option("--limit", min=0, help="Ask about so many more edges at most.")
+        int | None,
+        typer.Option("--limit", min=0, max=10**9, help="Ask about so many more edges at most."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what a model would be asked and cost.")

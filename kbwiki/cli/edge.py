@@ -159,4 +159,5 @@ def review(db: Db = None, as_json: Json = False) -> None:
         said = f"answers {row['answer']} and {row['mirror_answer']}, rules {row['rule_type']}"
         out.print(f"{row['head']} - {row['tail']}: {said}", markup=False)
     if not as_json:
-        out.print(f"{len(rows)} edges. Decide: kbwiki edge set A TYPE B")
+        hint = " Decide: kbwiki edge set A TYPE B" if rows else ""
+        out.print(f"{len(rows)} edges need a look.{hint}")

@@ -32,7 +32,7 @@ def classify(
     """Type edges in one pass, or with ``batch`` until none is pending; print tables."""
     place = find_place(db)
     with (
-        interruptible(NAME, [], db),
+        interruptible(NAME, ["--batch"] if batch else [], db),
         open_database(place) as database,
         open_services(place, database, max_usd=max_usd) as (services, paid),
     ):

@@ -24,10 +24,11 @@ language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
     select case
-        when word !~ '^[[:alpha:]]' or word ~ ('^(' || kb.negators('ru') || '|' || kb.negators('en') || ')$') then word
+        when word !~ '^[[:alpha:]]'
+          or word = any (string_to_array(kb.negators('ru') || '|' || kb.negators('en'), '|')) then word
         -- The case of "which" says who does it: _o is an object, _i another oblique form.
         when word in ('которую', 'коего', 'кого') then 'котор_o'
-        when word ~ '^котор(ого|ому|ым|ом|ой|ых|ыми)$' then 'котор_i'
+        when word in ('которого', 'которому', 'которым', 'котором', 'которой', 'которых', 'которыми') then 'котор_i'
         when word ~ '[а-я]' then
             coalesce((ts_lexize('russian_stem', regexp_replace(word, '([аяе]н)[аоы]$', '\1')))[1], word)
             || case when length(word) > 4
@@ -161,17 +162,17 @@ begin
 end
 $$;
 
--- A sentence with its two mentions as signs: "@s is use_p in the @2 block". Only what is near them.
-create or replace function kb.frame(
+-- A sentence with its two mentions as signs: "@s is used in the @2 block". Only what is near them.
+create or replace function kb.marked(
     lang text, body text, first_start int, first_end int, last_start int, last_end int
 ) returns text
 language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
-    select kb.plain(lang, kb.reading(lang, regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
-               || kb.case_of(lang, p.before, kb.folded(substr(body, first_start + 1, first_end - first_start)))
-               || ' ' || kb.folded(substr(body, first_end + 1, greatest(0, last_start - first_end))) || ' @2 '
-               || kb.folded(substr(body, last_end + 1, 60))))
+    select regexp_replace(p.before, '^.*[.!?;:]\s', '') || ' @'
+           || kb.case_of(lang, p.before, kb.folded(substr(body, first_start + 1, first_end - first_start)))
+           || ' ' || kb.folded(substr(body, first_end + 1, greatest(0, last_start - first_end))) || ' @2 '
+           || kb.folded(substr(body, last_end + 1, 60))
     from (select kb.folded(right(substr(body, 1, first_start), 120)) as before) p
 $$;
 

@@ -24,20 +24,30 @@ declare
     cue text;
 begin
     create temporary table evidence on commit drop as
-    with framed as materialized (
-        select v.edge_id, v.ordinal, v.n_between, l.lang, kb.is_question(c.text, v.last_end) as is_question,
-               a.id as first_id, a.kind as first_kind, b.id as last_id, b.kind as last_kind,
-               case when v.last_start - v.first_end <= 140 then
-                   kb.frame(l.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) else '' end as frame
-        from kb.edge_evidence v
-        join kb.claim c on c.id = v.claim_id
-        join kb.edge e on e.id = v.edge_id
-        join kb.concept a on a.id = v.first_id
-        join kb.concept b on b.id = case when e.head_id = v.first_id then e.tail_id else e.head_id end
-        cross join lateral (
-            select kb.prose_lang(c.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) as lang
-        ) l
+    -- Postgres keeps only 32 compiled patterns. So it is one step after another over all rows, a language at a time:
+    -- a sort lets no row go on before all are there.
+    with spoken as materialized (
+        select v.*, c.text, kb.prose_lang(c.lang, c.text, v.first_start, v.first_end, v.last_start, v.last_end) as lang
+        from kb.edge_evidence v join kb.claim c on c.id = v.claim_id
         where v.kind = 'statement' and v.edge_id in (select id from pg_temp.stale)
+        order by lang
+    ),
+    marked as materialized (
+        select s.edge_id, s.ordinal, s.n_between, s.lang, kb.is_question(s.text, s.last_end) as is_question,
+               a.id as first_id, a.kind as first_kind, b.id as last_id, b.kind as last_kind,
+               case when s.last_start - s.first_end <= 140 then
+                   kb.marked(s.lang, s.text, s.first_start, s.first_end, s.last_start, s.last_end) else '' end as told
+        from spoken s
+        join kb.edge e on e.id = s.edge_id
+        join kb.concept a on a.id = s.first_id
+        join kb.concept b on b.id = case when e.head_id = s.first_id then e.tail_id else e.head_id end
+        order by s.lang
+    ),
+    read as materialized (
+        select m.*, kb.reading(m.lang, m.told) as reading from marked m order by m.lang
+    ),
+    framed as materialized (
+        select d.*, kb.plain(d.lang, d.reading) as frame from read d order by d.lang
     ),
     turned as materialized (
         select f.*, kb.turned(f.lang, f.frame) as other from framed f

@@ -122,6 +122,9 @@ begin
         join kb.edge e on e.id = i.edge_id;
         n := n + 1;
     end loop;
+    if n > 10 then  -- tables that were empty just now are read as a whole, edge by edge
+        analyze kb.batch, kb.batch_item;
+    end if;
     return n;
 end
 $$;
@@ -170,6 +173,15 @@ as $$
     where e.id = place_of.edge_id
 $$;
 
+-- An answer without the marks that models put around its lines: bold type, code, tables, brackets, JSON; those on
+-- one line, parted by commas, on lines of their own.
+create or replace function kb.answer_lines(response text) returns text
+language sql immutable parallel safe
+set search_path = pg_catalog
+as $$
+    select regexp_replace(translate(response, E'：\t|\u00A0*`[]{}"''\r\uFEFF', ':   '), '[,;] *(?=\d+ *[:.)=-])| +(?=\d+:)', E'\n', 'g')
+$$;
+
 -- Put down the answers of a batch, line by line. A line with a code that is not known, or one that stands twice,
 -- spoils its edge only; an answer without any usable line fails the batch.
 create or replace function kb.read_answers(batch_id bigint, response text) returns void
@@ -183,7 +195,9 @@ begin
     set answer = l.code
     from (
         select (m.line[1])::numeric as line, min(upper(m.line[2])) as code
-        from regexp_matches(response, '^[ \t*-]*(\d{1,6})[ \t]*[:.)=-][ \t]*([A-Za-z][12]?)[ \t.;]*\r?$', 'gn') as m (line)
+        from regexp_matches(
+            kb.answer_lines(response),
+            '^[ -]*(\d{1,6}) *[ :.)=-] *([A-Za-z][12]?)[ .]*(?:[(—–:-] ?.*)?$', 'gn') as m (line)
         group by 1
         having count(*) = 1
     ) l

@@ -188,6 +188,8 @@ def test_a_word_on_an_edge_that_another_process_makes_just_then(run: Run, store:
         (("set", "MesaNet", "uses", "mesanet"), "are one concept", "two ends"),
         (("show", "Mamba", "Правило Хебба"), "nothing links", "kbwiki graph"),
         (("set", "MesaNet", "auto", "Mamba"), "nobody gave a word", ""),
+        (("set", "MesaNet", " ", "Mamba"), "no type is given", "used_in"),
+        (("set", " ", "uses", "Mamba"), "the name of an end is empty", "kbwiki list"),
     ],
 )
 def test_bad_ends_and_types_are_told(
