@@ -37,7 +37,7 @@ from kbwiki.stages import (
     resolve,
     write,
 )
-from kbwiki.stages.stage import Outcome, Services, Stage
+from kbwiki.stages.stage import Intake, Outcome, Services, Stage
 
 STAGES: tuple[Stage, ...] = (
     ingest.STAGE,
@@ -85,8 +85,10 @@ class Report:
     n_failed: int
     failures: tuple[tuple[str, str], ...]
     seconds: float
-    n_quarantined: int = 0
-    """How many of those that failed are most likely no documents."""
+    quarantined: frozenset[str] = frozenset()
+    """Those of the failed items that are most likely no documents."""
+    intake: Intake | None = None
+    """What became of the files, if this was `ingest`."""
 
 
 @dataclass(slots=True)
@@ -106,12 +108,13 @@ class _Tally:
     limit: BudgetError | None = None
     began: float = field(default_factory=time.monotonic)
 
-    def report(self, stage: str) -> Report:
+    def report(self, stage: str, intake: Intake | None = None) -> Report:
         """Return the tally as a report."""
         failures = tuple(sorted(self.failures.items()))
         outcome = Outcome(n_done=self.n_done, note=self.note)
         seconds = time.monotonic() - self.began
-        return Report(stage, outcome, len(failures), failures, seconds, len(self.quarantined))
+        quarantined = frozenset(self.quarantined)
+        return Report(stage, outcome, len(failures), failures, seconds, quarantined, intake)
 
 
 def stage_named(name: str) -> Stage:
@@ -150,7 +153,7 @@ def _run_stage(stage: Stage, services: Services, progress: Progress) -> Report:
         progress.end(tally.report(stage.name))
         raise
     close()
-    report = tally.report(stage.name)
+    report = tally.report(stage.name, services.intake if stage is ingest.STAGE else None)
     progress.end(report)
     return report
 

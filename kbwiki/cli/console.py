@@ -139,8 +139,14 @@ class Screen:
                     "note": report.outcome.note,
                     "engine": self.engine,
                     **(paid if self.meter else {}),
+                    **_intake(report),
                     "failures": [
-                        {"item": item, "reason": reason} for item, reason in report.failures
+                        {
+                            "item": item,
+                            "reason": reason,
+                            "quarantined": item in report.quarantined,
+                        }
+                        for item, reason in report.failures
                     ],
                 }
             )
@@ -158,6 +164,28 @@ class Screen:
         """Give the terminal back."""
         if self.live:
             self.live.stop()
+
+
+def intake_counts(report: "Report") -> dict[str, int]:
+    """Return how many files of a run were read, unchanged, ..., quarantined and failed."""
+    counts = report.intake.counts if report.intake else {}
+    n_quarantined = len(report.quarantined)
+    return {**counts, "quarantined": n_quarantined, "failed": report.n_failed - n_quarantined}
+
+
+def _intake(report: "Report") -> dict[str, object]:
+    if report.intake is None:
+        return {}
+    partial = [
+        {
+            "uri": part.uri,
+            "parts": [part.n_read, part.n_parts],
+            "signs": [part.n_kept, part.n_signs],
+            "notes": part.notes,
+        }
+        for part in report.intake.partial
+    ]
+    return {"files": intake_counts(report), "partial": partial}
 
 
 def _bars() -> "Progress":

@@ -14,7 +14,7 @@ from types import FrameType
 import typer
 
 from kbwiki.cli import Interrupted, leave
-from kbwiki.cli.console import Screen, err, notice, out, print_table
+from kbwiki.cli.console import Screen, err, intake_counts, notice, out, print_table
 from kbwiki.cli.engine import check_engine, open_engine
 from kbwiki.cli.intake import NOTHING, Wanted, take_in
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
@@ -55,8 +55,8 @@ def run_stages(
                 with screen_for(as_json, services.engine, ledger) as screen:
                     reports = run_pipeline(stages, services, screen)
                     link_to_concepts(database)
-                if services.intake and not as_json:
-                    show_intake(services.intake, reports[0])
+                if reports[0].intake and not as_json:
+                    show_intake(reports[0].intake, reports[0])
             finally:
                 if not as_json and (ledger or {"extract", "write"} & set(names)):
                     spent = ledger.spent() if ledger else "no model was asked"
@@ -71,12 +71,7 @@ def run_stages(
 
 def show_intake(intake: Intake, report: Report) -> None:
     """Print what became of the files of a run, and which of them came through in part only."""
-    quarantined = report.n_quarantined
-    counts = {
-        **intake.counts,
-        "quarantined": quarantined,
-        "failed": report.n_failed - quarantined,
-    }
+    counts = intake_counts(report)
     print_table(list(counts), [list(counts.values())])
     rows: list[list[object]] = [
         [

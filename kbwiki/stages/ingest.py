@@ -5,25 +5,24 @@ A file whose size and time are as recorded is not opened; one whose bytes are kn
 
 import os
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from kbwiki.errors import ConfigError, InputError
 from kbwiki.records import Chunk, Document
 from kbwiki.stages.files import FileItem, Found, find_files, is_remote, path_of, read_file
+from kbwiki.stages.reading import Job, Readers
 from kbwiki.stages.stage import BATCH, Intake, Partial, Services, Stage
-from kbwiki.text.chunks import chunk_document
-from kbwiki.text.normal import clean_line, shorten
-from kbwiki.text.readers import read_document, reader_kind
+from kbwiki.text.normal import clean_line
+from kbwiki.text.readers import reader_kind
 from kbwiki.text.words import lang_of
 
 READER = "reader-7"
 """Part of every fingerprint; a new value makes all sources stale."""
 BY_OCR = "+ocr"
 """Ends the reader of what was read with OCR at hand."""
-_MAX_TITLE = 300
 _LOOK_UP = 4 * BATCH
 
 
@@ -54,6 +53,7 @@ class _Run:
     seen: set[str] = field(default_factory=set)
     """The uris of what an earlier run read with OCR: it is not read without it again."""
     kinds: dict[str, str] = field(default_factory=dict)
+    readers: Readers = field(default_factory=Readers)
     unindexed: list[int] = field(default_factory=list)
     """Sources whose chunks search cannot find yet."""
 
@@ -142,8 +142,16 @@ def work(services: Services, item: FileItem) -> Read:
     if (sha, _reader(item)) in _run(services).shas:
         return Read(item, sha, None)
     try:
-        document = read_document(
-            item.uri, raw, services.force, item.suffix, item.charset, _by_ocr(services, item)
+        parsed = _run(services).readers.read(
+            Job(
+                item.uri,
+                raw,
+                item.suffix,
+                item.charset,
+                item.title,
+                services.force,
+                _by_ocr(services, item),
+            )
         )
     except ConfigError as error:
         if services.use_ocr:
@@ -153,10 +161,7 @@ def work(services: Services, item: FileItem) -> Read:
         where = clean_line(item.uri)
         message = error.message if error.message.startswith(where) else f"{where}: {error.message}"
         raise type(error)(message, error.hint) from error
-    title = shorten(clean_line(item.title or document.title), _MAX_TITLE)
-    stem = PurePosixPath(item.uri).stem.replace("_", " ").replace("-", " ")
-    document = replace(document, title=title or clean_line(stem))
-    return Read(item, sha, document, tuple(chunk_document(document)), title)
+    return Read(item, sha, parsed.document, parsed.chunks, parsed.title)
 
 
 def _by_ocr(services: Services, item: FileItem) -> bool:
@@ -251,6 +256,7 @@ def finish(services: Services) -> str:
     """
     run = _run(services)
     del services.memo["ingest"]
+    run.readers.close()
     counts = Counter(kind for uri, kind in run.kinds.items() if uri not in run.todo)
     said = [f"{counts['new']} new", f"{counts['changed']} changed", f"{counts['same']} as before"]
     moved, vanished, unsure = _lost(services, run)

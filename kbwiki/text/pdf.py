@@ -5,6 +5,7 @@ A page that nothing reads is named in ``notes``; the others are kept.
 """
 
 import re
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -20,6 +21,8 @@ from kbwiki.text.pdf_page import BROKEN, Cell, Line, PageText, read_page
 from kbwiki.text.pdf_seen import SEEN, see_page
 from kbwiki.text.pdf_spare import Spare
 
+_PDFIUM = threading.Lock()
+"""pdfium is not made for threads: a process reads one PDF at a time."""
 _AT_A_TIME = 100
 """Pages after which the file is opened anew: what pdfium keeps of pages grows without end."""
 _PAGE_NUMBER = re.compile(
@@ -50,6 +53,11 @@ def read_pdf(raw: bytes, use_ocr: bool = False) -> Document:
 
     With ``use_ocr`` a page without letters is read off its picture; ConfigError without tesseract.
     """
+    with _PDFIUM:
+        return _read(raw, use_ocr)
+
+
+def _read(raw: bytes, use_ocr: bool) -> Document:
     read, spare = _Read(), Spare(raw)
     n_pages, at = 1, 0
     meta: dict[str, str] = {}

@@ -13,6 +13,7 @@ from bench import ROOT, kbwiki, knowledge_base, row
 
 PAGES = ROOT / "tests" / "data" / "pdf" / "columns_ru.pdf"
 NOTES = 2_000
+PAPERS = 40
 READ = """
 import resource, sys, time
 from pathlib import Path
@@ -36,6 +37,15 @@ def main() -> None:
             )  # fmt: skip
             n, seconds, peak = map(float, done.stdout.split())
             row(f"a PDF of {n:.0f} pages is read", f"{seconds:.1f} s, {peak:.0f} MB", target)
+    for jobs in ("1", "2"):
+        with knowledge_base() as folder:
+            papers = folder / "papers"
+            papers.mkdir()
+            for number in range(PAPERS):
+                _long(20 + number, papers / f"{number}.pdf")
+            kbwiki("status", folder=folder)
+            seconds, _ = kbwiki("ingest", "papers", "--json", "--jobs", jobs, folder=folder)
+            row(f"{PAPERS} papers are ingested, {jobs} at a time", f"{seconds:.1f} s", "")
     with knowledge_base() as folder:
         notes = folder / "notes"
         notes.mkdir()

@@ -74,6 +74,29 @@ def test_each_fault_is_named_and_everything_else_is_stored(
     assert uris == {f"papers/{name}" for name in there}
 
 
+def test_a_program_is_told_what_the_table_tells(
+    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setenv("KBWIKI_DATABASE_URL", url)
+    assert main(["ingest", "papers", "--json"]) == 1
+    [line] = capsys.readouterr().out.splitlines()
+    told = json.loads(line)
+    assert told["files"] == {
+        "read": 5, "unchanged": 0, "changed": 0, "moved": 0, "quarantined": 2, "failed": 6,
+    }  # fmt: skip
+    [partial] = told["partial"]
+    assert (partial["uri"], partial["parts"]) == ("papers/scans_within.pdf", [3, 5])
+    assert partial["notes"] == ["pages 3-4: no text layer, 2 of 5; run with --ocr"]
+    failed = {row["item"].removeprefix("papers/"): row for row in told["failures"]}
+    assert failed.keys() == FAULTS.keys()
+    assert {name for name, row in failed.items() if row["quarantined"]} == {
+        "error.html",
+        "wall.html",
+    }
+    assert all(FAULTS[name] in row["reason"] for name, row in failed.items())
+
+
 def test_what_is_quarantined_is_listed_until_it_is_forced(
     url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -99,7 +122,7 @@ def test_a_page_that_became_a_wall_keeps_what_was_read(store: Store, folder: Pat
     assert store.build(page)["ingest"].failures == ()
     page.write_text(WALL, "utf-8")
     report = store.build(page)["ingest"]
-    assert (len(report.failures), report.n_quarantined) == (1, 1)
+    assert (len(report.failures), len(report.quarantined)) == (1, 1)
     [row] = store.database.dicts("list_sources")
     assert row["title"] == "Волны"
 
