@@ -73,6 +73,12 @@ def run(services: Services) -> Outcome:
     return Outcome(n_done=sum(counts), note=note, failures=tuple(changes.refused))
 
 
+_NOT_TAKEN = (
+    "a person changed a part of this file that is made anew each time; it was left as it is, and a "
+    "later version will lie beside it"
+)
+
+
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
     """Keep other exports out of a folder: those of another database know nothing of our lock there.
@@ -211,7 +217,9 @@ def _write_one(
         return
     if present is not None and manifest.get(name) != present:
         kept.update({name: manifest[name]} if name in manifest else {})
-        if manifest.get(name) != sha:
+        if manifest.get(name) == sha:
+            changes.refused.append((name, _NOT_TAKEN))
+        else:
             _conflict(folder, name, wanted, manifest, kept, changes)
         return
     _replace(path, wanted)

@@ -182,6 +182,12 @@ def test_what_cannot_be_merged_is_left_and_reported(
     built: Store, change: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = _edit(built, RU, change)
+    for _ in range(2):  # each time, though there is nothing of ours to lay beside it
+        [(name, why)] = _build(built)
+        assert name == RU
+        assert "it was left as it is" in why
+        assert _page(built, RU) == mine
+    assert not list(built.wiki.rglob("*.conflict.md"))
     (built.root / "a.md").write_text(
         NOTES["a.md"] + "Линейное внимание растёт вместе с длиной контекста и памятью модели.\n",
         "utf-8",
