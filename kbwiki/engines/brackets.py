@@ -19,6 +19,7 @@ _PREFIX = re.compile(
     r"also called|или|также|далее|сокращённо|сокращенно|in Russian|in English)[\s:]+",
     re.IGNORECASE,
 )
+_DEFINES = re.compile(r"\s+(?:[—–-]\s|(?:is|are|means|называ\w+|явля\w+)\b)")
 _PREPOSITION = re.compile(r"\s(?:в|во|на|с|со|по|без|для|из|как|и|of|in|as|with|for|and)\s")
 _ACRONYM = re.compile(r"(?=(?:.*[A-ZА-ЯЁ]){2})[A-Za-zА-Яа-яЁё0-9][\w\-–/]{1,11}")
 
@@ -48,7 +49,12 @@ def bracket_aliases(
                 long, short = shorter
                 yield long, Alias(short, "acronym", lang_of(short))
                 continue
-            whole = _translated(text, found, phrase, part) if phrase and not name else None
+            is_subject = bool(
+                phrase and phrase.start == start and _DEFINES.match(text, match.end(), end)
+            )
+            whole = (
+                _translated(text, found, phrase, part, is_subject) if phrase and not name else None
+            )
             if not whole:
                 phrase = None
             else:
@@ -133,12 +139,15 @@ def _tail(found: list[Term], phrase: Term) -> Term | None:
     )
 
 
-def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | None:
+def _translated(
+    text: str, found: list[Term], phrase: Term, part: str, is_subject: bool
+) -> str | None:
     """Return the name that ``part``, in the other script, translates: the phrase or one around it.
 
     «обучение в контексте (in-context learning)»: a translation that is longer than the phrase takes
     the phrase before the preposition too; one that stays longer by two words translates more than
-    we see.
+    we see. Of a subject that is being defined the whole is translated, however short:
+    «обратное распространение ошибки (backpropagation) — это».
     """
     words = WORD.findall(part)
     if (
@@ -147,6 +156,8 @@ def _translated(text: str, found: list[Term], phrase: Term, part: str) -> str | 
         or not lemma_key(part)
     ):
         return None
+    if is_subject and len(words) <= len(phrase.key.split()):
+        return phrase.name
     n_whole = len(phrase.key.split())
     tail = _tail(found, phrase)
     if tail and len(words) == len(tail.key.split()):

@@ -51,6 +51,16 @@ def aliases(text: str) -> list[tuple[str, str, str]]:
             id="translated tail",
         ),
         pytest.param(
+            "обратное распространение ошибки (backpropagation) — это способ.",
+            ("обратное распространение ошибки", "backpropagation", "translation"),
+            id="a subject as a whole, in one word",
+        ),
+        pytest.param(
+            "backpropagation of errors (обратное распространение) is a way.",
+            ("backpropagation of errors", "обратное распространение", "translation"),
+            id="an English subject as a whole",
+        ),
+        pytest.param(
             "Есть хеш-функция (англ. hash function) рядом.",
             ("хеш-функция", "hash function", "translation"),
             id="language named",
