@@ -8,6 +8,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -65,13 +66,21 @@ def _read(raw: bytes, use_ocr: bool) -> Document:
         pdf = _opened(raw)
         try:
             n_pages = len(pdf)
-            meta = pdf.get_metadata_dict(skip_empty=True)
+            meta = _metadata(pdf)
             for number in range(at, min(n_pages, at + _AT_A_TIME)):
                 _add(read, number, _page(pdf, number, spare, use_ocr))
         finally:
             pdf.close()
         at += _AT_A_TIME
     return _document(read, meta, use_ocr)
+
+
+def _metadata(pdf: Any) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key in ("Title", "Author", "Subject", "Keywords", "CreationDate"):
+        with suppress(UnicodeDecodeError):  # half a letter: as good as absent
+            out[key] = pdf.get_metadata_value(key)
+    return out
 
 
 def _opened(raw: bytes) -> Any:

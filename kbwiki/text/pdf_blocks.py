@@ -61,7 +61,7 @@ def add_pages(
         start = builder.size
         for row in part.text.split("\n"):
             at = builder.size
-            builder.add(clean_text(row))
+            builder.add(clean_text(row).strip())
             if part.kind == "table":
                 builder.block("table", at)
         if part.kind != "table":
@@ -306,7 +306,9 @@ def table_at(lines: list[Line], at: int) -> tuple[int, list[str]] | None:
             n_used = len(used)
         elif len(cells) == 1 and n_used == len(used) - 1 and line.text[:1].islower():
             n_used = len(used)
-    if n_full < (2 if len(columns) > 2 else 3):
+    texts = [cell.text for cells in used[:n_used] for cell in cells]
+    n_words = sum(bool(re.search(r"\w", text)) for text in texts)
+    if n_full < (2 if len(columns) > 2 else 3) or n_words < 0.7 * len(texts):
         return None
     return n_used, _rows(used[:n_used], columns)
 

@@ -10,23 +10,13 @@ from dataclasses import replace
 
 from kbwiki.errors import InputError, QuarantineError
 from kbwiki.records import Document
+from kbwiki.text.encodings import decode, marked
 from kbwiki.text.frontmatter import as_date
 from kbwiki.text.markdown import read_markdown
 from kbwiki.text.normal import clean_line, clean_text
 from kbwiki.text.walls import NO_TEXT, wall
 
 _META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
-_ENCODINGS = [
-    "utf_8",
-    "utf_16",
-    "utf_16_le",
-    "utf_16_be",
-    "cp1251",
-    "koi8_r",
-    "cp866",
-    "cp1252",
-    "latin_1",
-]
 _HTML = re.compile(r"<(?:html|body)\b", re.IGNORECASE)
 _BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
@@ -74,7 +64,7 @@ def suffix_of(name: str) -> str:
 
 def _as_said(raw: bytes, charset: str) -> bytes:
     """Return the bytes of a text in UTF-8 with its mark, if they decode as somebody said."""
-    if not charset or _marked(raw):
+    if not charset or marked(raw):
         return raw
     try:
         return b"\xef\xbb\xbf" + raw.decode(charset).encode()
@@ -86,37 +76,6 @@ def reader_kind(name: str) -> str:
     """Return the first suffix of the reader that a file name picks, or an empty string."""
     reader = READERS.get(suffix_of(name))
     return next((suffix for suffix, other in READERS.items() if other is reader), "")
-
-
-def decode(raw: bytes, declared: str = "") -> str:
-    """Return the text of bytes: a declared charset if it decodes, UTF-8, else the likeliest of a
-    few.
-    """
-    for encoding in filter(None, (_marked(raw), declared, "utf-8")):
-        try:
-            return raw.decode(encoding)
-        except (UnicodeError, LookupError):
-            continue
-    from charset_normalizer import from_bytes
-
-    best = from_bytes(raw, cp_isolation=_ENCODINGS).best()
-    if best is None:
-        raise InputError("text: the encoding was not recognised.", "Save the file as UTF-8.")
-    return str(best)
-
-
-def _marked(raw: bytes) -> str:
-    """Return the encoding that a byte order mark, or the zero bytes of UTF-16, give away."""
-    if raw[:3] == b"\xef\xbb\xbf":
-        return "utf-8-sig"
-    if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:
-        return "utf-16"
-    sample = raw[:4096]
-    for first, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-        high = sample[first::2]
-        if len(raw) % 2 == 0 and sum(byte in {0, 4} for byte in high) > 0.9 * len(high):
-            return encoding
-    return ""
 
 
 def _read_md(raw: bytes) -> Document:

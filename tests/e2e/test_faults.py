@@ -1,7 +1,9 @@
 """One folder with one of each fault: exit code 1, a table, each named, everything else stored."""
 
+import io
 import json
 import shutil
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -28,6 +30,9 @@ FAULTS = {
     "scan.pdf": "no text came out",
     "wall.html": "cookie wall",
     "empty.md": "empty",
+    "picture.txt": "encoding was not recognised",
+    "broken.ipynb": "no notebook",
+    "outside.tar/secret.md": "leads outside its archive",
 }
 
 
@@ -46,6 +51,15 @@ def folder(tmp_path: Path) -> Path:
     (folder / "error.html").write_text("<title>404 Not Found</title><h1>404 Not Found</h1>")
     (folder / "broken.docx").write_bytes(b"PK nothing of the kind")
     (folder / "empty.md").write_text(" ")
+    (folder / "picture.txt").write_bytes(b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\xff\xd8" * 9)
+    (folder / "broken.ipynb").write_text('{"cells": [')
+    with tarfile.open(folder / "outside.tar", "w") as archive:
+        for name in ("../secret.md", "inside.md"):
+            raw = b"# A note\n\nIt is **inside** of the archive.\n"
+            member = tarfile.TarInfo(name)
+            member.size = len(raw)
+            archive.addfile(member, io.BytesIO(raw))
+    shutil.copy(DATA / "broken_page.pdf", folder)
     with zipfile.ZipFile(folder / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("bomb.txt", b"0" * 20_000_000)
         archive.writestr("inner.md", "# Inner note\n\nIt is **here** in the archive.\n")
@@ -64,13 +78,18 @@ def test_each_fault_is_named_and_everything_else_is_stored(
         assert why in line
     table = [line.split() for line in said.out.splitlines()]
     at = table.index(["read", "unchanged", "changed", "moved", "quarantined", "failed"])
-    assert table[at + 1] == ["5", "0", "0", "0", "2", "6"]
-    [partial] = [line for line in said.out.splitlines() if "scans_within.pdf" in line]
-    assert "60 %" in partial
-    assert "pages 3-4: no text layer, 2 of 5" in partial
+    assert table[at + 1] == ["7", "0", "0", "0", "2", "9"]
+    for name, share, why in (
+        ("scans_within.pdf", "60 %", "pages 3-4: no text layer, 2 of 5"),
+        ("broken_page.pdf", "40 %", "page 2: broken, 1 of 5"),
+    ):
+        [partial] = [line for line in said.out.splitlines() if name in line]
+        assert share in partial
+        assert why in partial
     assert main(["sources", "--json"]) == 0
     uris = {json.loads(line)["uri"] for line in capsys.readouterr().out.splitlines()}
     there = {*GOOD, "koi8.txt", "scans_within.pdf", "bomb.zip/inner.md"}
+    there |= {"broken_page.pdf", "outside.tar/inside.md"}
     assert uris == {f"papers/{name}" for name in there}
 
 
@@ -83,9 +102,9 @@ def test_a_program_is_told_what_the_table_tells(
     [line] = capsys.readouterr().out.splitlines()
     told = json.loads(line)
     assert told["files"] == {
-        "read": 5, "unchanged": 0, "changed": 0, "moved": 0, "quarantined": 2, "failed": 6,
+        "read": 7, "unchanged": 0, "changed": 0, "moved": 0, "quarantined": 2, "failed": 9,
     }  # fmt: skip
-    [partial] = told["partial"]
+    _, partial = told["partial"]
     assert (partial["uri"], partial["parts"]) == ("papers/scans_within.pdf", [3, 5])
     assert partial["notes"] == ["pages 3-4: no text layer, 2 of 5; run with --ocr"]
     failed = {row["item"].removeprefix("papers/"): row for row in told["failures"]}

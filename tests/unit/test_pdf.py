@@ -9,10 +9,13 @@ from pathlib import Path
 import pypdfium2
 import pytest
 from pypdf import PdfWriter
+from pypdf.generic import ByteStringObject, NameObject
 
 from kbwiki.errors import InputError
 from kbwiki.records import Document
 from kbwiki.text.gate import ranges, refusal
+from kbwiki.text.pdf_blocks import table_at
+from kbwiki.text.pdf_page import Cell, Line
 from kbwiki.text.readers import read_document
 
 DATA = Path(__file__).parents[1] / "data" / "pdf"
@@ -169,6 +172,31 @@ def test_a_blank_page_is_no_loss() -> None:
     document = read_document("a.pdf", _changed("columns_ru.pdf", insert))
     assert (document.notes, document.coverage) == ((), (2, 2))
     assert document.pages == (0, len(document.text))
+
+
+def test_a_title_that_is_no_text_does_not_drop_the_paper() -> None:
+    def spoil(writer: PdfWriter) -> None:
+        info = writer._info
+        assert info is not None
+        info[NameObject("/Title")] = ByteStringObject(b"\xfe\xff\xd8\x00")
+
+    document = read_document("a.pdf", _changed("columns_en.pdf", spoil))
+    assert (document.title, document.coverage) == ("Memory at test time", (1, 1))
+
+
+def test_signs_of_no_table_are_no_rows() -> None:
+    def line(number: int, *words: tuple[str, float]) -> Line:
+        return Line(
+            tuple(Cell(text, at, at + 20) for text, at in words), 700 - 12 * number, 10, False
+        )
+
+    dots = [line(n, (".", 0), (",", 90), (".", 180)) for n in range(4)]
+    assert table_at(dots, 0) is None
+    items = [line(n, ("•", 0), ("a point of a list", 40)) for n in range(4)]
+    assert table_at(items, 0) is None
+    rows = [line(n, ("a", 0), (f"{n}", 180)) for n in range(4)]
+    assert table_at(rows, 0) == (4, [f"a | {n}" for n in range(4)])
+    assert table_at([rows[0], line(30, ("far", 0), ("below", 90))], 0) is None
 
 
 def _each_font(writer: PdfWriter, key: str) -> None:

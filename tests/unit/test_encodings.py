@@ -1,0 +1,71 @@
+"""Which encoding a file is in: by all of it, and refused where it is no text."""
+
+import random
+
+import pytest
+
+from kbwiki.errors import InputError
+from kbwiki.text.encodings import decode
+from kbwiki.text.readers import read_document
+
+RUSSIAN = "Ассоциативная память хранит пары ключей и значений, а забывание ослабляет записи. "
+ENGLISH = "The quick brown fox reads a long paper about memory. " * 4_000
+TEXTS = [
+    pytest.param(RUSSIAN, id="a sentence"),
+    pytest.param(ENGLISH + RUSSIAN, id="at the end of a long English text"),
+    pytest.param(ENGLISH + RUSSIAN + ENGLISH, id="in the middle of one"),
+    pytest.param("Память", id="a word"),
+    pytest.param("ПАМЯТЬ И ЗАБЫВАНИЕ", id="capitals"),
+    pytest.param("Уидроу, Хофф, Шмидхубер", id="names"),
+]
+ENCODINGS = [
+    "utf-8", "utf-8-sig", "cp1251", "koi8-r", "cp866", "mac_cyrillic", "iso8859_5",
+    "utf-16", "utf-16-le", "utf-16-be",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("text", TEXTS)
+def test_russian_is_told_by_the_whole_file(text: str, encoding: str) -> None:
+    assert decode(text.encode(encoding)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Das Gedächtnis behält, was überrascht; größere Änderungen nicht.", "cp1252"),
+        ("La mémoire conserve des clés après l'entraînement.", "latin-1"),
+        ("It costs £5 — “really”.", "cp1252"),
+        ("Она сказала: «память» — это № 5.", "cp1251"),
+        ("Пам'ять зберігає минуле, її вчать під час читання.", "cp1251"),
+    ],
+)
+def test_other_languages_and_signs_are_read(text: str, encoding: str) -> None:
+    assert decode((ENGLISH + text).encode(encoding)) == ENGLISH + text
+
+
+def test_a_declared_charset_wins_where_it_decodes() -> None:
+    raw = "Память".encode("koi8-r")
+    assert decode(raw, "koi8-r") == "Память"
+    assert decode("Память".encode(), "ascii") == "Память"
+    assert decode("Память".encode(), "no-such-charset") == "Память"
+
+
+def test_a_broken_byte_does_not_spoil_a_text_of_utf_8() -> None:
+    raw = (RUSSIAN * 20).encode()
+    at = raw.index(b" ")
+    text = decode(raw[:at] + b"\xff" + raw[at:])
+    assert text.count("\ufffd") == 1
+    assert text.replace("\ufffd", "") == RUSSIAN * 20
+
+
+def test_what_is_no_text_is_refused() -> None:
+    numbers = random.Random(2)
+    for raw in (numbers.randbytes(5_000), numbers.randbytes(60), b"\x89PNG\r\n\x1a\n\x00\x00\xff"):
+        with pytest.raises(InputError, match="not recognised"):
+            read_document("a.txt", raw)
+
+
+def test_bytes_that_no_text_holds_are_cleaned_away() -> None:
+    raw = "\ufeffПа\x00мять\x07 хранит\r\nи\u0306х\rпрошлое\u00ad.".encode()
+    assert read_document("a.txt", raw).text == "Память хранит й̆х прошлое.".replace("й̆х", "йх")
