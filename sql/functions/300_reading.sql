@@ -54,20 +54,20 @@ declare
     be constant text := '(?:is|are|was|were|be|been|being)';
 begin
     if lang = 'ru' then
-        told := regexp_replace(told, '\mне (только|просто|случайно|зря|секрет|новость)\M|\mнет сомнени[йя]\M', '', 'g');
+        told := regexp_replace(told, '\mне (только|просто|случайно|зря|секрет|новость)\M|\mнет сомнени[йя]\M|\mбез (всякого )?сомнени[йя]\M|\mедва ли не\M', '', 'g');
         told := regexp_replace(
             told, '\mне (?=(?:намного |гораздо |сильно )?(?:хуже|лучше|больше|меньше|выше|ниже|[а-я]+ее)\M)', '', 'g');
-        told := regexp_replace(told, '\mне ([^@.,;:]{1,40}), (а|но) ', '', 'g');
+        told := regexp_replace(told, '\mне ([^@.,;:]{1,40}), (а|но) (?=(?:[^ @.,;]+ )? *@2)', '', 'g');
     else
         told := regexp_replace(told, 'n''t\M', ' not', 'g');
         told := regexp_replace(told, '\mcannot\M', 'can not', 'g');
         told := regexp_replace(told, '\m(rather than|instead of|in place of|in lieu of)\M', 'instead', 'g');
         told := regexp_replace(
-            told, '\m(not (only|just|merely|least|surprisingly|unlike|by accident)|no (doubt|wonder|secret|coincidence)|none other than)\M',
+            told, '\m(not (only|just|merely|least|surprisingly|unlike|by accident)|no (doubt|wonder|secret|coincidence)|without (a |any )?(doubt|question)|none other than)\M',
             '', 'g');
         told := regexp_replace(
             told, '\m(no|not) (?=(?:any |much |far |significantly )?(?:better|worse|more|less|[a-z]{3,}er) than\M)', '', 'g');
-        told := regexp_replace(told, '\m(?:does |do |did |is |are )?not ([^@.,;:]{1,40}),? but (?!also)', '', 'g');
+        told := regexp_replace(told, '\m(?:does |do |did |is |are )?not ([^@.,;:]{1,40}),? but (?=(?:[^ @.,;]+ ){0,2} *@2)', '', 'g');
         told := regexp_replace(told, '\me\.\s?g\.', ' such as ', 'g');
     end if;
     select string_agg(kb.word_read(lang, t.word[1]), ' ' order by t.at) into told
@@ -162,6 +162,31 @@ begin
 end
 $$;
 
+-- A frame in which another verb of the same subject stands nearer to the second mention, with that verb alone: "@s has
+-- no index and uses a @2" as "@s uses a @2", what was denied being the other verb. verbs: what may follow "and". What
+-- "does not" governs goes on over an "and".
+create or replace function kb.nearest_verb(lang text, frame text, verbs text) returns text
+language plpgsql immutable parallel safe
+set search_path = pg_catalog
+as $$
+declare
+    part text[];
+begin
+    part := regexp_match(frame, case lang
+        when 'ru' then '^(.*@s)( [^@]{1,90}?)(?: ,)? (и|но|зат|а|однак|поэт|но и|потому что)(?:_n)?(?: (?:она|он|оно|они))?(?:_n)?'
+                       '((?: (?:такж|тоже|еще|уже|всегда|част|был[аои]?)(?:_n)?)* (?:' || verbs || ')(?:_[pgn])*(?: [^@]*)? ?@2.*)$'
+        else '^(.*@s)( [^@]{1,90}?)(?: ,)? (and|but|yet|because|sinc|so|until|but also)(?:_n)?(?: (?:it|they))?(?:_n)?'
+             '((?: (?:is|are|was|were|has|have|can|also|then|thus|still|often)(?:_n)?)* (?:' || verbs || ')(?:_[pgn])*(?: [^@]*)? ?@2.*)$'
+        end);
+    if part is null or part[2] ~ ' (who|which|that|whose|when|if|whether|котор[^ ]*|что|когда|если|как|хот) '
+       or part[3] = 'and' and part[2] ~ ' (do|does|did|can|could|will|would|may|might|should|to) (not|never)' then
+        return frame;
+    end if;
+    return part[1] || case when part[4] ~ ('\m(' || kb.negators(lang) || ')\M') then part[4]
+                      else replace(part[4], '_n', '') end;
+end
+$$;
+
 -- A sentence with its two mentions as signs: "@s is used in the @2 block". Only what is near them.
 create or replace function kb.marked(
     lang text, body text, first_start int, first_end int, last_start int, last_end int
@@ -181,7 +206,7 @@ create or replace function kb.is_question(body text, mention_end int) returns bo
 language sql immutable parallel safe
 set search_path = pg_catalog
 as $$
-    select substr(body, mention_end + 1) ~ '^[^.!?]*\?'
+    select substr(body, mention_end + 1) ~ '^[^.!?;:(«"]*\?'
 $$;
 
 -- A frame whose second mention does something to the first in a relative clause, told the plain way round: "the @s
@@ -196,7 +221,7 @@ declare
 begin
     if lang = 'ru' then
         part := regexp_match(
-            frame, '^(.*)@[spgao](?: ,)?(?: (в|во|на|для|с|со|из|от|по|при|через|к|о|об|без|под|за|у|после|до|поверх|внутри|вокруг|среди|против))? котор(_o|_i)?'
+            frame, '^(.*)@[spgao](?: ,)?(?: (в|во|на|для|с|со|из|от|по|при|через|к|о|об|без|под|за|у|после|до|поверх|внутр|вокруг|сред|прот))? котор(_o|_i)?'
                    || '(?:_n)?((?: [^ @.,;]+){0,4}) @2((?: [^ @.,;]+){0,3})');
         if part is not null and (part[2] is not null or part[3] is not null
                                  or part[4] = '' and part[5] <> '' and frame ~ ' котор @2 ') then
@@ -270,11 +295,11 @@ set search_path = pg_catalog
 as $$
     select case lang
         when 'ru' then
-            said ~ ' , (а|но|однако|поэтому|потому|поскольку|тогда|хотя) (?!такж)'
+            said ~ ' , (а|но|однак|поэт|потому|поскольк|тогда|хот) (?!такж)'
             or (said ~ '@[spgao] .*[^ ,] (, )?(в |на |с )?котор'
                 and said !~ '@[spgao](?: \([^)@]*\))? (—|–|-|явля[^ ]*|представля[^ ]*|(, )?(в |на |с )?котор)')
         else
-            said ~ ' , (but|while|whereas|because|sinc|although|so) '
+            said ~ ' , (but|while|wherea|because|sinc|although|so) '
             or (said ~ '@[spgao] .*[^ ,] (, )?(which|(?<!(show|shows|suggest|confirm|demonstr|report) )that|whose|who) (?!of )'
                 and said !~ '@[spgao](?: \([^)@]*\))? (is|are|was|were|, an?|(, )?(which|that|whose|who)) ')
     end

@@ -4,7 +4,7 @@ create or replace function kb.rules_sha() returns text
 language sql stable
 set search_path = pg_catalog
 as $$
-    select kb.sha('rules-6', string_agg(kb.sha(name, type, effect, lang, backward::text, weight::text,
+    select kb.sha('rules-7', string_agg(kb.sha(name, type, effect, lang, backward::text, weight::text,
                array_to_string(head_kinds, ','), array_to_string(tail_kinds, ','), pattern), ' ' order by name))
     from kb.edge_rule
 $$;
@@ -46,8 +46,17 @@ begin
     read as materialized (
         select m.*, kb.reading(m.lang, m.told) as reading from marked m order by m.lang
     ),
+    verb as materialized (
+        select u.lang, string_agg(distinct kb.word_read_alone(u.lang, w.word), '|') as verbs
+        from kb.edge_rule u
+        cross join lateral regexp_split_to_table(substring(u.pattern from '^@[^<]*<([^<>]+)>'), '\s+') w (word)
+        where u.effect = 'says' and u.type <> 'related_to' and w.word <> ''
+        group by u.lang
+    ),
     framed as materialized (
-        select d.*, kb.plain(d.lang, d.reading) as frame from read d order by d.lang
+        select d.*, kb.nearest_verb(d.lang, kb.plain(d.lang, d.reading), u.verbs) as frame
+        from read d join verb u on u.lang = d.lang
+        order by d.lang
     ),
     turned as materialized (
         select f.*, kb.turned(f.lang, f.frame) as other from framed f

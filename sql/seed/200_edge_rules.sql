@@ -294,7 +294,7 @@ insert into new_rule (name, effect, lang, backward, weight, head_kinds, tail_kin
 values
     -- Of a clause that names both ends: it is said not to hold.
     ('en clause denied', 'reverses', 'en', false, 1, null, null,
-     '(?<!(?:no|not|never|nobody|none|nothing|hardly)(?: [^ @.,;]+){0,3} )(?:<false wrong untrue incorrect mistaken misleading myth misconception fallacy unlikely doubtful improbable denies doubts disputes refutes disproves>(?:_p)?|<mistake hard difficult> to [^ @.,;]+|<rejects drops abandons dismisses discards>(?:_p)?(?: the| this| any)? <notion idea claim view hypothesis theory belief assumption>)(?: [^ @.,;]+){0,4} that(?: [^ @.;]+){0,6} @[spgao]'),
+     '(?<!(?:no|not|never|nobody|none|nothing|hardly|few|little)(?: [^ @.,;]+){0,3} )(?:<false wrong untrue incorrect mistaken misleading myth misconception fallacy unlikely doubtful improbable denies doubts disputes refutes disproves>(?:_p)?|<mistake hard difficult> to [^ @.,;]+|<rejects drops abandons dismisses discards>(?:_p)?(?: the| this| any)? <notion idea claim view hypothesis theory belief assumption>)(?: [^ @.,;]+){0,4} that(?: [^ @.;]+){0,6} @[spgao]'),
     ('en denies', 'reverses', 'en', false, 1, null, null, '<denies doubts disputes refutes disproves>(?: the| a| an)? @[spgo]'),
     ('en clause negated', 'reverses', 'en', false, 1, null, null,
      '(?:no|not|never|nobody|none|nothing|neither|hardly)(?: (?!(?:<false wrong untrue incorrect mistaken misleading denies doubts disputes refutes>)(?: |_))[^ @.,;]+){0,5} (?:<true case says say said claims argues asserts thinks believes evidence proof proves proven proved shows shown means implies suggests concludes finds found observes observed sees seen confirms reports indicates reason sign indication established>(?:_p)?)(?: (?:so|to|for|at|by|yet|us|far) ?[^ @.,;]*){0,2} that(?: [^ @.;]+){0,6} @[spgao]'),
@@ -302,9 +302,9 @@ values
      '<claim idea belief notion statement assertion rumor rumour myth assumption hypothesis view>(?:_p)? that(?: [^ @.;]+){0,6} @[spgao].{0,80}@2(?: [^ @.;]+){0,6} (?:is|was|are|were|be|been|prove|turn)(?: [^ @.,;]+){0,3} <false wrong untrue incorrect mistaken refuted disproved rejected unfounded baseless myth>'),
     ('en contrary to', 'reverses', 'en', false, 1, null, null, '<contrary> to(?: [^ @.,;]+){0,6} that(?: [^ @.,;]+){0,4} @[spgao]'),
     ('ru clause denied', 'reverses', 'ru', false, 1, null, null,
-     '(?<!(?:не|нет|нельзя|никто|ничто|ни)(?: [^ @.,;]+){0,3} )(?:<неверно неправда ошибочно ложно сомнительно маловероятно неправильно миф заблуждение отрицает отрицают отрицал отрицали опровергает опровергают опроверг опровергли сомневается сомневаются оспаривает оспаривают>|<трудно сложно> <поверить представить>|<отвергает отвергают отверг отвергли отбросил отбросили> <идею гипотезу мнение версию мысль>)(?: [^ @.,;]+){0,4}(?: ,)? (?:что|будто|чтобы)(?: [^ @.;]+){0,6} @[spgao]'),
+     '(?<!(?:не|нет|нельзя|никт|ничт|ни)(?: [^ @.,;]+){0,3} )(?:<неверно неправда ошибочно ложно сомнительно маловероятно неправильно миф заблуждение отрицает отрицают отрицал отрицали опровергает опровергают опроверг опровергли сомневается сомневаются оспаривает оспаривают>|<трудно сложно> <поверить представить>|<отвергает отвергают отверг отвергли отбросил отбросили> <идею гипотезу мнение версию мысль>)(?: [^ @.,;]+){0,4}(?: ,)? (?:что|будто|чтобы)(?: [^ @.;]+){0,6} @[spgao]'),
     ('ru clause negated', 'reverses', 'ru', false, 1, null, null,
-     '(?:не|нет|нельзя|никто|ничто|ни)(?: (?!(?:<неверно неправда ошибочно отрицает отрицать отрицают сомневается сомнений сомнения оспаривает оспаривать>)(?: |_))[^ @.,;]+){0,4} <верно правда так сказать говорит говорят сказал утверждать утверждает утверждают считать считает считают думать думает полагать полагает доказано доказал доказали показал показали показано следует сообщал сообщает сообщали обнаружил обнаружили обнаружено нашел нашли установлено установили наблюдали заметили видим означает значит подтверждает подтверждено оснований данных свидетельств доказательств>(?: [^ @.,;]+){0,3}(?: ,)? (?:что|будто|чтобы)(?: [^ @.;]+){0,6} @[spgao]'),
+     '(?:не|нет|нельзя|никт|ничт|ни)(?: (?!(?:<неверно неправда ошибочно отрицает отрицать отрицают сомневается сомнений сомнения оспаривает оспаривать>)(?: |_))[^ @.,;]+){0,4} <верно правда так сказать говорит говорят сказал утверждать утверждает утверждают считать считает считают думать думает полагать полагает доказано доказал доказали показал показали показано следует сообщал сообщает сообщали обнаружил обнаружили обнаружено нашел нашли установлено установили наблюдали заметили видим означает значит подтверждает подтверждено оснований данных свидетельств доказательств>(?: [^ @.,;]+){0,3}(?: ,)? (?:что|будто|чтобы)(?: [^ @.;]+){0,6} @[spgao]'),
     ('ru claim is false', 'reverses', 'ru', false, 1, null, null,
      '<утверждение мнение гипотеза идея представление предположение>(?: [^ @.,;]+){0,3}(?: ,)? (?:что|будто)(?: [^ @.;]+){0,6} @[spgao].{0,80}@2(?: [^ @.;]+){0,6} <неверно неверна ложно ложна ошибочно ошибочна опровергнуто опровергнута несостоятельно>'),
     ('ru to hold it so is wrong', 'reverses', 'ru', false, 1, null, null,
@@ -313,6 +313,8 @@ values
     -- Of the first end: no such thing does it, or it is in what somebody does not do.
     ('en negative subject', 'denies', 'en', false, 0.97, null, null,
      '(?:no|neither|nor|not one)(?: (?!(?:is|are|was|were|doubt|matter)(?: |$))[^ @.,;]+){0,2} @s(?: [^ @.,;]+){0,8} @2'),
+    ('en not it', 'denies', 'en', false, 0.97, null, null, 'not @[spgo](?: [^ @.,;]+){0,8} @2'),
+    ('ru not it', 'denies', 'ru', false, 0.97, null, null, 'не @[spgao](?: [^ @.,;]+){0,8} @2'),
     ('en none of', 'denies', 'en', false, 0.97, null, null,
      '(?:none|nobody|nothing|neither|(?:no|not one)(?: [^ @.,;]+){1,3}) (?:of|in|among|at|from)(?: the| these| its| our)?=1 @[spg](?: [^ @.,;]+){0,8} @2'),
     ('en nobody does', 'denies', 'en', false, 0.97, null, null,

@@ -1,6 +1,7 @@
 """Edge types by cue rules: type, direction, negation, in both languages."""
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -128,24 +129,33 @@ def test_a_statement_that_names_many_concepts_is_no_evidence(database: db.Databa
     assert counts["n_edges"] == 0
 
 
-def _typed(
-    database: db.Database, text: str, first: str, last: str, kinds: dict[str, str] | None = None
-) -> tuple[str, str]:
-    """The (type or status, head) of one sentence."""
-    lang = "ru" if any("а" <= c <= "я" for c in text.lower()) else "en"
-    _insert(database, {"text": text, "lang": lang, "first": first, "last": last}, 0)
-    for name, kind in (kinds or {}).items():
-        database.connection.execute(
-            "update kb.concept set kind = %s where title = %s", (kind, name)
-        )
+Row = tuple[str, str, str, dict[str, str]]
+"""A sentence, its first and last name, and the kinds of names that have one."""
+
+
+def _typed_all(database: db.Database, rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """The (type or status, head) of each sentence, all typed in one pass."""
+    run = database.connection.execute
+    for number, (text, first, last, kinds) in enumerate(rows):
+        lang = "ru" if any("а" <= c <= "я" for c in text.lower()) else "en"
+        _insert(database, {"text": text, "lang": lang, "first": first, "last": last}, number)
+        for name, kind in kinds.items():
+            run("update kb.concept set kind = %s where key = %s", (kind, f"{name} {number}"))
     database.dicts("link_concepts", {"max_named": 12, "max_kept": 5})
     database.dicts("classify_by_rules", {"with_model": False})
-    row = database.connection.execute(
-        "select coalesce(e.type, e.status), h.title from kb.edge e "
-        "join kb.concept h on h.id = e.head_id"
-    ).fetchone()
-    assert row is not None
-    return row[0], row[1]
+    found = run(
+        "select p.key::int, coalesce(e.type, e.status), h.title from kb.edge e "
+        "join kb.concept h on h.id = e.head_id join kb.edge_evidence v on v.edge_id = e.id "
+        "join kb.claim c on c.id = v.claim_id join kb.source_page p on p.source_id = c.source_id"
+    ).fetchall()
+    by_number = {number: (kind, head) for number, kind, head in found}
+    return [by_number[number] for number in range(len(rows))]
+
+
+def _typed(database: db.Database, text: str, first: str, last: str) -> tuple[str, str]:
+    """The (type or status, head) of one sentence."""
+    [found] = _typed_all(database, [(text, first, last, {})])
+    return found
 
 
 @pytest.mark.parametrize(
@@ -189,125 +199,136 @@ def test_a_denial_blocks_the_cues_near_it(
 
 NO, UNSAID = "rejected", "related_to"
 
-
-@pytest.mark.parametrize(
-    ("text", "first", "last", "wanted"),
-    [
-        # A verb that says it is not done.
-        ("Mamba fails to use attention.", "Mamba", "attention", NO),
-        ("Mamba stopped using attention.", "Mamba", "attention", NO),
-        ("Mamba refuses to use attention.", "Mamba", "attention", NO),
-        ("Mamba lacks attention.", "Mamba", "attention", NO),
-        ("Attention was removed from Mamba.", "Attention", "Mamba", NO),
-        ("Mamba перестал использовать внимание.", "Mamba", "внимание", NO),
-        ("Mamba отказалась от внимания.", "Mamba", "внимания", NO),
-        ("Mamba лишена внимания.", "Mamba", "внимания", NO),
-        ("Авторы отказались от внимания в Mamba.", "внимания", "Mamba", NO),
-        # A subject that is nobody.
-        ("No version of Mamba uses attention.", "Mamba", "attention", NO),
-        ("Nobody has tested Mamba on BABILong.", "Mamba", "BABILong", NO),
-        ("Никто не проверял Mamba на BABILong.", "Mamba", "BABILong", NO),
-        # A clause that is said not to hold.
-        ("It is not true that Mamba is based on RetNet.", "Mamba", "RetNet", NO),
-        ("Nobody says that Mamba uses attention.", "Mamba", "attention", NO),
-        ("The claim that Mamba uses attention is false.", "Mamba", "attention", NO),
-        ("Неверно, что Mamba основана на RetNet.", "Mamba", "RetNet", NO),
-        ("Нельзя считать, что Mamba использует внимание.", "Mamba", "внимание", NO),
-        ("Mamba нельзя считать частью RetNet.", "Mamba", "RetNet", NO),
-        ("Вряд ли Mamba основана на RetNet.", "Mamba", "RetNet", NO),
-        ("Миф о том, что Mamba использует внимание, живуч.", "Mamba", "внимание", NO),
-        # A denial of a denial says nothing for sure, unless it is an idiom.
-        ("It is not true that Mamba does not use attention.", "Mamba", "attention", UNSAID),
-        ("Неверно, что Mamba не использует внимание.", "Mamba", "внимание", UNSAID),
-        ("Nobody doubts that Mamba uses attention.", "Mamba", "attention", "uses"),
-        ("Никто не сомневается, что Mamba использует внимание.", "Mamba", "внимание", "uses"),
-        ("It is no secret that Mamba uses a scan.", "Mamba", "scan", "uses"),
-        ("Mamba uses not attention but a scan.", "Mamba", "scan", "uses"),
-        ("Mamba uses not attention but a scan.", "Mamba", "attention", NO),
-        ("Mamba использует не внимание, а скан.", "Mamba", "скан", "uses"),
-        ("Mamba is no slower than RetNet.", "Mamba", "RetNet", "compares_with"),
-        ("Mamba не хуже RetNet.", "Mamba", "RetNet", "compares_with"),
-        ("Neither Mamba nor RetNet is new.", "Mamba", "RetNet", UNSAID),
-        # Questions and conditions.
-        ("Does Mamba use attention?", "Mamba", "attention", UNSAID),
-        ("It is unclear whether Mamba uses attention.", "Mamba", "attention", UNSAID),
-        ("If Mamba uses attention, it is slow.", "Mamba", "attention", UNSAID),
-        ("Использует ли Mamba внимание?", "Mamba", "внимание", UNSAID),
-        ("Mamba использует внимание?", "Mamba", "внимание", UNSAID),
-        ("Неясно, основана ли Mamba на RetNet.", "Mamba", "RetNet", UNSAID),
-        # To avoid a problem is to address it, a means is not used, else nobody knows.
-        (
-            "Replay avoids catastrophic forgetting.",
-            "Replay",
-            "catastrophic forgetting",
-            "addresses",
-        ),
-        ("Mamba avoids Xyzzy.", "Mamba", "Xyzzy", UNSAID),
-        ("Mamba избегает Xyzzy.", "Mamba", "Xyzzy", UNSAID),
-        # Without it, it does not work.
-        ("Without a scan Mamba does not work.", "scan", "Mamba", "depends_on"),
-        ("Mamba does not work without a scan.", "Mamba", "scan", "depends_on"),
-        ("Mamba cannot run without a scan.", "Mamba", "scan", "depends_on"),
-        ("Без скана Mamba не работает.", "скана", "Mamba", "depends_on"),
-        ("Mamba не может работать без скана.", "Mamba", "скана", "depends_on"),
-        ("Mamba works without a scan.", "Mamba", "scan", NO),
-        ("Mamba обходится без скана.", "Mamba", "скана", NO),
-    ],
-)
-def test_what_does_not_hold_or_is_not_said(
-    database: db.Database, text: str, first: str, last: str, wanted: str
-) -> None:
-    kinds = {"catastrophic forgetting": "task"}
-    assert _typed(database, text, first, last, kinds)[0] == wanted
-
-
-@pytest.mark.parametrize("kind", ["method", "model", "data"])
-@pytest.mark.parametrize(
-    ("text", "first", "last"),
-    [
+HELD_OR_NOT = [
+    # A verb that says it is not done.
+    ("Mamba fails to use attention.", "Mamba", "attention", NO),
+    ("Mamba stopped using attention.", "Mamba", "attention", NO),
+    ("Mamba refuses to use attention.", "Mamba", "attention", NO),
+    ("Mamba lacks attention.", "Mamba", "attention", NO),
+    ("Attention was removed from Mamba.", "Attention", "Mamba", NO),
+    ("Mamba перестал использовать внимание.", "Mamba", "внимание", NO),
+    ("Mamba отказалась от внимания.", "Mamba", "внимания", NO),
+    ("Mamba лишена внимания.", "Mamba", "внимания", NO),
+    ("Авторы отказались от внимания в Mamba.", "внимания", "Mamba", NO),
+    # A subject that is nobody.
+    ("No version of Mamba uses attention.", "Mamba", "attention", NO),
+    ("Nobody has tested Mamba on BABILong.", "Mamba", "BABILong", NO),
+    ("Никто не проверял Mamba на BABILong.", "Mamba", "BABILong", NO),
+    # A clause that is said not to hold.
+    ("It is not true that Mamba is based on RetNet.", "Mamba", "RetNet", NO),
+    ("Nobody says that Mamba uses attention.", "Mamba", "attention", NO),
+    ("The claim that Mamba uses attention is false.", "Mamba", "attention", NO),
+    ("Неверно, что Mamba основана на RetNet.", "Mamba", "RetNet", NO),
+    ("Нельзя считать, что Mamba использует внимание.", "Mamba", "внимание", NO),
+    ("Mamba нельзя считать частью RetNet.", "Mamba", "RetNet", NO),
+    ("Вряд ли Mamba основана на RetNet.", "Mamba", "RetNet", NO),
+    ("Миф о том, что Mamba использует внимание, живуч.", "Mamba", "внимание", NO),
+    # A denial of a denial says nothing for sure, unless it is an idiom.
+    ("It is not true that Mamba does not use attention.", "Mamba", "attention", UNSAID),
+    ("Неверно, что Mamba не использует внимание.", "Mamba", "внимание", UNSAID),
+    ("Nobody doubts that Mamba uses attention.", "Mamba", "attention", "uses"),
+    ("Никто не сомневается, что Mamba использует внимание.", "Mamba", "внимание", "uses"),
+    ("It is no secret that Mamba uses a scan.", "Mamba", "scan", "uses"),
+    ("Mamba uses not attention but a scan.", "Mamba", "scan", "uses"),
+    ("Mamba uses not attention but a scan.", "Mamba", "attention", NO),
+    ("Mamba использует не внимание, а скан.", "Mamba", "скан", "uses"),
+    ("Mamba is no slower than RetNet.", "Mamba", "RetNet", "compares_with"),
+    ("Mamba не хуже RetNet.", "Mamba", "RetNet", "compares_with"),
+    ("Neither Mamba nor RetNet is new.", "Mamba", "RetNet", UNSAID),
+    # A denial of another verb of the same subject.
+    ("Mamba has no cache and uses a scan.", "Mamba", "scan", "uses"),
+    ("Mamba never stalls because it uses a scan.", "Mamba", "scan", "uses"),
+    ("Mamba does not store and use a scan.", "Mamba", "scan", NO),
+    ("Mamba does not store pages but uses a scan.", "Mamba", "scan", "uses"),
+    ("RetNet is not new, but Mamba uses a scan.", "RetNet", "scan", NO),
+    ("Mamba не хранит страницы, зато использует скан.", "Mamba", "скан", "uses"),
+    ("Mamba исключает ошибки и использует скан.", "Mamba", "скан", "uses"),
+    ("Mamba не только хранит страницы, но и использует скан.", "Mamba", "скан", "uses"),
+    ("Не Mamba основана на RetNet.", "Mamba", "RetNet", NO),
+    ("Few doubt that Mamba uses a scan.", "Mamba", "scan", "uses"),
+    ("Without doubt Mamba uses a scan.", "Mamba", "scan", "uses"),
+    ("Без сомнения, Mamba использует скан.", "Mamba", "скан", "uses"),
+    ("Mamba uses a scan; does RetNet?", "Mamba", "scan", "uses"),
+    ("To avoid stalls, Mamba uses a scan.", "Mamba", "scan", "uses"),
+    # Questions and conditions.
+    ("Does Mamba use attention?", "Mamba", "attention", UNSAID),
+    ("It is unclear whether Mamba uses attention.", "Mamba", "attention", UNSAID),
+    ("If Mamba uses attention, it is slow.", "Mamba", "attention", UNSAID),
+    ("Использует ли Mamba внимание?", "Mamba", "внимание", UNSAID),
+    ("Mamba использует внимание?", "Mamba", "внимание", UNSAID),
+    ("Неясно, основана ли Mamba на RetNet.", "Mamba", "RetNet", UNSAID),
+    # To avoid a problem is to address it, a means is not used, else nobody knows.
+    (
+        "Replay avoids catastrophic forgetting.",
+        "Replay",
+        "catastrophic forgetting",
+        "addresses",
+    ),
+    ("Mamba avoids Xyzzy.", "Mamba", "Xyzzy", UNSAID),
+    ("Mamba избегает Xyzzy.", "Mamba", "Xyzzy", UNSAID),
+    # Without it, it does not work.
+    ("Without a scan Mamba does not work.", "scan", "Mamba", "depends_on"),
+    ("Mamba does not work without a scan.", "Mamba", "scan", "depends_on"),
+    ("Mamba cannot run without a scan.", "Mamba", "scan", "depends_on"),
+    ("Без скана Mamba не работает.", "скана", "Mamba", "depends_on"),
+    ("Mamba не может работать без скана.", "Mamba", "скана", "depends_on"),
+    ("Mamba works without a scan.", "Mamba", "scan", NO),
+    ("Mamba обходится без скана.", "Mamba", "скана", NO),
+] + [
+    (text, first, last, NO, {last: kind})
+    for kind in ("method", "model", "data")
+    for text, first, last in (
         ("Mamba avoids attention.", "Mamba", "attention"),
         ("Attention is avoided by Mamba.", "Mamba", "Attention"),
         ("Mamba избегает внимания.", "Mamba", "внимания"),
-    ],
-)
-def test_a_means_that_is_avoided_is_not_used(
-    database: db.Database, text: str, first: str, last: str, kind: str
-) -> None:
-    assert _typed(database, text, first, last, {last: kind})[0] == NO
+    )
+]
+"""Sentence, first and last name, and the type: NO, where it denies; UNSAID, where it says none."""
+
+TURNED = [
+    ("The scan that Mamba uses is fast.", "scan", "Mamba", "uses", "Mamba"),
+    ("The scan, which the Mamba uses, is fast.", "scan", "Mamba", "uses", "Mamba"),
+    ("The scan that uses Mamba is fast.", "scan", "Mamba", "uses", "scan"),
+    ("RetNet, on which Mamba is based, is old.", "RetNet", "Mamba", "based_on", "Mamba"),
+    ("RetNet, which is based on Mamba, is new.", "RetNet", "Mamba", "based_on", "RetNet"),
+    ("A scan, without which Mamba does not run, is fast.", "scan", "Mamba", "depends_on",
+     "Mamba"),
+    ("The scan that Mamba does not use is fast.", "scan", "Mamba", NO, ""),
+    ("Функция, которую использует Mamba, быстра.", "Функция", "Mamba", "uses", "Mamba"),
+    ("Функция, которую Mamba использует, быстра.", "Функция", "Mamba", "uses", "Mamba"),
+    ("Функция, которая использует Mamba, быстра.", "Функция", "Mamba", "uses", "Функция"),
+    ("RetNet, на которой основана Mamba, стара.", "RetNet", "Mamba", "based_on", "Mamba"),
+    ("RetNet, частью которой является Mamba, стара.", "RetNet", "Mamba", "part_of", "Mamba"),
+    ("Функция, без которой Mamba не работает, быстра.", "Функция", "Mamba", "depends_on",
+     "Mamba"),
+    ("Функция, которую не использует Mamba, быстра.", "Функция", "Mamba", NO, ""),
+    ("It is replaced by Mamba, which uses a scan.", "Mamba", "scan", "uses", "Mamba"),
+    ("Его заменяет Mamba, которая использует скан.", "Mamba", "скан", "uses", "Mamba"),
+    ("Mamba is a new variant of the cell that uses a scan.", "Mamba", "scan", "uses", "Mamba"),
+    ("Mamba — это вариант ячейки, который использует скан.", "Mamba", "скан", "uses", "Mamba"),
+    ("Mamba, as was shown in 2023, uses a scan.", "Mamba", "scan", "uses", "Mamba"),
+    ("Mamba, как показано в обзоре, использует скан.", "Mamba", "скан", "uses", "Mamba"),
+]  # fmt: skip
+"""Sentences with relative clauses and insertions: the names, the type and the head, if any."""
 
 
-@pytest.mark.parametrize(
-    ("text", "first", "last", "wanted", "head"),
-    [
-        ("The scan that Mamba uses is fast.", "scan", "Mamba", "uses", "Mamba"),
-        ("The scan, which the Mamba uses, is fast.", "scan", "Mamba", "uses", "Mamba"),
-        ("The scan that uses Mamba is fast.", "scan", "Mamba", "uses", "scan"),
-        ("RetNet, on which Mamba is based, is old.", "RetNet", "Mamba", "based_on", "Mamba"),
-        ("RetNet, which is based on Mamba, is new.", "RetNet", "Mamba", "based_on", "RetNet"),
-        ("A scan, without which Mamba does not run, is fast.", "scan", "Mamba", "depends_on",
-         "Mamba"),
-        ("The scan that Mamba does not use is fast.", "scan", "Mamba", NO, ""),
-        ("Функция, которую использует Mamba, быстра.", "Функция", "Mamba", "uses", "Mamba"),
-        ("Функция, которую Mamba использует, быстра.", "Функция", "Mamba", "uses", "Mamba"),
-        ("Функция, которая использует Mamba, быстра.", "Функция", "Mamba", "uses", "Функция"),
-        ("RetNet, на которой основана Mamba, стара.", "RetNet", "Mamba", "based_on", "Mamba"),
-        ("RetNet, частью которой является Mamba, стара.", "RetNet", "Mamba", "part_of", "Mamba"),
-        ("Функция, без которой Mamba не работает, быстра.", "Функция", "Mamba", "depends_on",
-         "Mamba"),
-        ("Функция, которую не использует Mamba, быстра.", "Функция", "Mamba", NO, ""),
-        ("It is replaced by Mamba, which uses a scan.", "Mamba", "scan", "uses", "Mamba"),
-        ("Его заменяет Mamba, которая использует скан.", "Mamba", "скан", "uses", "Mamba"),
-        ("Mamba is a new variant of the cell that uses a scan.", "Mamba", "scan", "uses", "Mamba"),
-        ("Mamba — это вариант ячейки, который использует скан.", "Mamba", "скан", "uses", "Mamba"),
-        ("Mamba, as was shown in 2023, uses a scan.", "Mamba", "scan", "uses", "Mamba"),
-        ("Mamba, как показано в обзоре, использует скан.", "Mamba", "скан", "uses", "Mamba"),
-    ],
-)  # fmt: skip
-def test_a_relative_clause_is_read_the_plain_way_round(
-    database: db.Database, text: str, first: str, last: str, wanted: str, head: str
-) -> None:
-    found = _typed(database, text, first, last)
-    assert found == (wanted, head or found[1])
+def test_what_does_not_hold_or_is_not_said(database: db.Database) -> None:
+    kinds = {"catastrophic forgetting": "task"}
+    rows = [
+        (text, first, last, more[0] if more else kinds if last in kinds else {})
+        for text, first, last, _, *more in HELD_OR_NOT
+    ]
+    found = _typed_all(database, rows)
+    cases = zip(HELD_OR_NOT, found, strict=True)
+    assert [(case, kind) for case, (kind, _) in cases if kind != case[3]] == []
+
+
+def test_a_relative_clause_is_read_the_plain_way_round(database: db.Database) -> None:
+    found = _typed_all(database, [(text, first, last, {}) for text, first, last, *_ in TURNED])
+    cases = zip(TURNED, found, strict=True)
+    assert [
+        (case, verdict) for case, verdict in cases if verdict != (case[3], case[4] or verdict[1])
+    ] == []
 
 
 @pytest.mark.parametrize(
