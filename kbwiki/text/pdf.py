@@ -234,35 +234,59 @@ def _named(
 def _bodies(pages: list[list[Line]]) -> list[list[Line]]:
     """Return pages without running heads and page numbers.
 
-    A running head stands apart from the text at an edge of its page, and at the same height, with
-    other figures at most, on others.
+    A running head stands apart from the text at an edge of its page, and its words at the same
+    height on others, or the number of the page is in it, counted as on others. A larger line is a
+    heading, though it may come again, unless half of the pages have it.
     """
-    keys = [_edges(page) for page in pages]
-    repeats = Counter(key for page in keys for key in set(page.values()))
+    edges = [_edges(page) for page in pages]
+    repeats = Counter(edge.key for page in edges for edge in {e.key: e for e in page}.values())
+    counted = Counter(
+        number - at
+        for at, page in enumerate(edges)
+        for number in {n for edge in page if not edge.is_large for n in edge.numbers}
+    )
+
+    def is_head(edge: _Edge, page: int) -> bool:
+        least = max(_MIN_REPEATS, 0.5 * len(pages) if edge.is_large else 0)
+        by_number = any(counted[n - page] >= _MIN_REPEATS for n in edge.numbers)
+        return repeats[edge.key] >= least or (
+            not edge.is_large and (by_number or _PAGE_NUMBER.fullmatch(edge.key[1]) is not None)
+        )
+
     out: list[list[Line]] = []
-    for page, edges in zip(pages, keys, strict=True):
-        drop = {
-            at
-            for at, key in edges.items()
-            if repeats[key] >= _MIN_REPEATS or _PAGE_NUMBER.fullmatch(page[at].text)
-        }
+    for number, (page, found) in enumerate(zip(pages, edges, strict=True)):
+        drop = {edge.at for edge in found if is_head(edge, number)}
         out.append([line for at, line in enumerate(page) if at not in drop])
     return out
 
 
-def _edges(page: list[Line]) -> dict[int, tuple[int, str]]:
-    """Return the lines of a page that stand apart at its top and bottom: their heights, words."""
-    out: dict[int, tuple[int, str]] = {}
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A line that stands apart at the top or bottom of its page; ``key`` is its height and words.
+
+    ``numbers`` are those with which it begins and ends.
+    """
+
+    at: int
+    key: tuple[int, str]
+    is_large: bool
+    numbers: tuple[int, ...]
+
+
+def _edges(page: list[Line]) -> list[_Edge]:
+    out: list[_Edge] = []
     order = sorted(range(len(page)), key=lambda at: -page[at].base)
+    usual = _usual([page])
     for side in (order, order[::-1]):
         for place, at in enumerate(side[:_EDGE]):
+            line = page[at]
             rest = [page[other] for other in side[place + 1 :]]
-            level = [line for line in rest if abs(line.base - page[at].base) < 2]
-            inner = [line for line in rest if line not in level]
-            if not inner or not _is_apart(page[at], inner[0]):
+            inner = next((other for other in rest if abs(other.base - line.base) >= 2), None)
+            if inner is None or not _is_apart(line, inner):
                 break
-            words = re.sub(r"\d+", "#", page[at].text)
-            out[at] = (round(page[at].base / 4), words)
+            numbers = re.findall(r"^\d{1,4}\b(?!\.\d)|(?<![\d.])\b\d{1,4}$", line.text)
+            key = (round(line.base / 4), line.text)
+            out.append(_Edge(at, key, line.size > 1.08 * usual, tuple(map(int, numbers))))
     return out
 
 

@@ -160,7 +160,7 @@ def _piece(textpage: Any, text: str, box: tuple[float, float, float, float]) -> 
 
     left, bottom, right, top = box
     middle, at = (bottom + top) / 2, -1
-    for reach in (0.1, 3):  # first within the letter itself: beside it there may be an index
+    for reach in (0.1, 1, 3, 6):  # first within the letter itself: beside it there may be an index
         at = max(
             at,
             pdfium.FPDFText_GetCharIndexAtPos(

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +15,7 @@ from pypdf.generic import ByteStringObject, NameObject
 from kbwiki.errors import InputError
 from kbwiki.records import Document
 from kbwiki.text.gate import ranges, refusal
+from kbwiki.text.pdf import _bodies
 from kbwiki.text.pdf_blocks import table_at
 from kbwiki.text.pdf_page import Cell, Line
 from kbwiki.text.readers import read_document
@@ -182,6 +184,33 @@ def test_a_title_that_is_no_text_does_not_drop_the_paper() -> None:
 
     document = read_document("a.pdf", _changed("columns_en.pdf", spoil))
     assert (document.title, document.coverage) == ("Memory at test time", (1, 1))
+
+
+def _row(text: str, base: float) -> Line:
+    return Line((Cell(text, 90, 90 + 5 * len(text)),), base, 10, False, pitch=12)
+
+
+@pytest.mark.parametrize(
+    ("heads", "are_heads"),
+    [
+        pytest.param(["Deep memory"] * 3, True, id="the same on three pages"),
+        pytest.param(["Chapter 1 | 7", "Chapter 2 | 8", "End | 9"], True, id="with page numbers"),
+        pytest.param(["7 Память", "8 Забывание", "9 Сканирование"], True, id="number first"),
+        pytest.param(["Deep memory", "Deep memory", "Wide memory"], False, id="on two"),
+        pytest.param(["Of 1960", "Of 1949", "Of 2024"], False, id="numbers of no pages"),
+    ],
+)
+def test_a_running_head_is_told_by_its_repeats_or_by_the_number_of_its_page(
+    heads: list[str], are_heads: bool
+) -> None:
+    body = [_row("Words of the page.", 700), _row("More of them.", 688), _row("The last.", 676)]
+    pages = _bodies([[_row(head, 740), *body] for head in heads])
+    assert [len(page) for page in pages] == [3 if are_heads else 4] * 3
+    large = [[replace(_row(head, 740), size=14), *body] for head in heads]
+    rest = [[_row("Other words here.", 700), *body[1:]]] * 4
+    assert _bodies([*large, *rest])[:3] == large
+    close = [[_row(head, 712), *body] for head in heads]
+    assert _bodies(close) == close  # the first line of the text is no head
 
 
 def test_signs_of_no_table_are_no_rows() -> None:
