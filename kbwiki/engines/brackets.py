@@ -45,6 +45,11 @@ def bracket_aliases(
                         long = phrase.name
                     yield long, Alias(singular(part), "acronym", lang_of(part))
                     continue
+            last = before.split()[-1] if before.strip() else ""
+            is_short = _ACRONYM.fullmatch(last) and last not in WORD.findall(part)
+            if not name and is_short and expansion(last, part) == part:
+                yield singular(last), Alias(singular(part), "acronym", lang_of(part))
+                continue
             if phrase and not name and (shorter := _abbreviated(phrase.name, part)):
                 long, short = shorter
                 yield long, Alias(short, "acronym", lang_of(short))

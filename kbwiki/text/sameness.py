@@ -10,7 +10,7 @@ a synonym from an opposite, so there they only help to say what a person should 
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal
 
@@ -202,6 +202,7 @@ def _is_proper(title: str) -> bool:
 
 def _by_meaning(concepts: Sequence[Named], embed: EmbedNames) -> list[Likeness]:
     """Return pairs of near vectors, sure or doubtful across languages, doubtful within one."""
+    concepts = [replace(c, title=_in_full(c)) for c in concepts]
     english = [c for c in concepts if lang_of(c.title) == "en"]
     russian = [c for c in concepts if lang_of(c.title) == "ru"]
     plain = {lang: [w for w in BACKGROUND if lang_of(w) == lang] for lang in ("en", "ru")}
@@ -212,6 +213,15 @@ def _by_meaning(concepts: Sequence[Named], embed: EmbedNames) -> list[Likeness]:
     if english and russian:
         out += _between(english, russian, _Tables(vectors[:cut], vectors[cut:]))
     return out
+
+
+def _in_full(concept: Named) -> str:
+    """Return what an acronym stands for, if a name of the concept says it; else the title."""
+    if not concept.title.isupper():
+        return concept.title
+    lang = lang_of(concept.title)
+    longer = (n for n in concept.names if " " in n and not n.isupper() and lang_of(n) == lang)
+    return min(longer, key=lambda n: (len(n), n), default=concept.title)
 
 
 def _within(concepts: list[Named], vectors: "Floats") -> list[Likeness]:

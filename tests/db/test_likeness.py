@@ -126,6 +126,24 @@ def test_the_queue_is_listed_with_reasons_and_settled_from_the_command_line(
     assert [r["same"] for r in rows if r["status"] == "decided"] == [True]
 
 
+def test_an_acronym_is_compared_by_what_it_stands_for(
+    store: Store, tmp_path: Path, embedder: Embedder
+) -> None:
+    texts = {
+        "en.md": "# RNN\n\nAn **RNN** (recurrent neural network) is a network with a state. "
+        "The RNN stores numbers.\n",
+        "ru.md": "# Рекуррентная сеть\n\n**Рекуррентная сеть** — это сеть с памятью. Рекуррентная "
+        "сеть читает слова.\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    store.make_embedder = lambda: embedder
+    for name in texts:
+        store.build(tmp_path / name)
+    print(_titles(store), _pairs(store, "doubtful"), _pairs(store, "merged"))
+    assert frozenset(("RNN", "Рекуррентная сеть")) in _pairs(store, "doubtful")
+
+
 def test_it_works_without_an_embedder(store: Store, notes: Path) -> None:
     report = store.build(notes)["resolve"]
     assert report.n_failed == 0

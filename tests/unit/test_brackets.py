@@ -31,6 +31,16 @@ def aliases(text: str) -> list[tuple[str, str, str]]:
             id="acronym of a part",
         ),
         pytest.param(
+            "An RNN (recurrent neural network) is a model.",
+            ("RNN", "recurrent neural network", "acronym"),
+            id="acronym first",
+        ),
+        pytest.param(
+            "Сеть СППР (система поддержки принятия решений) помогает.",
+            ("СППР", "система поддержки принятия решений", "acronym"),
+            id="Russian acronym first",
+        ),
+        pytest.param(
             "Дело идёт по электрон-транспортной цепи (ЭТЦ) далее.",
             ("электрон-транспортная цепь", "ЭТЦ", "acronym"),
             id="Russian acronym, nominative",
@@ -77,6 +87,7 @@ def test_a_bracket_renames_the_phrase_before_it(text: str, alias: tuple[str, str
         "Ongaro published the work (2014) early.",
         "The results (see the table below) are good.",
         "Результаты (см. рис. 2) хороши.",
+        "A product in WY (WY representation) is compact.",
         "The model (a large one) is slow.",
     ],
 )
