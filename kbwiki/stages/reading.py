@@ -6,6 +6,7 @@ with the program that started it, however that ends.
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,7 +16,7 @@ import weakref
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -168,6 +169,11 @@ def _peak() -> int:
     """Return the most bytes that this process has held; 0 where that is not told."""
     if sys.platform == "win32":
         return 0
+    with suppress(OSError):  # on Linux getrusage counts what the parent held before exec too
+        status = Path("/proc/self/status").read_text("ascii", "replace")
+        held = re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE)
+        if held:
+            return 1024 * int(held.group(1))
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

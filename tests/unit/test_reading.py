@@ -44,6 +44,16 @@ def test_a_process_reads_what_this_one_reads(readers: Readers) -> None:
     assert process.pid != os.getpid()
 
 
+def test_what_this_process_held_does_not_count_against_its_readers() -> None:
+    held = bytearray(400_000_000)
+    readers = Readers(patience_s=0, max_resident=len(held))
+    try:
+        readers.read(_job(FILES[0]))
+        assert len(multiprocessing.active_children()) == 1
+    finally:
+        readers.close()
+
+
 def test_little_is_read_without_a_process() -> None:
     readers = Readers()
     assert readers.read(_job(FILES[0])).title == "Titans"
