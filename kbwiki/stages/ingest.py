@@ -258,8 +258,9 @@ def finish(services: Services) -> str:
     del services.memo["ingest"]
     run.readers.close()
     counts = Counter(kind for uri, kind in run.kinds.items() if uri not in run.todo)
+    moved, n_renamed, vanished, unsure = _lost(services, run)
+    counts["new"] -= n_renamed
     said = [f"{counts['new']} new", f"{counts['changed']} changed", f"{counts['same']} as before"]
-    moved, vanished, unsure = _lost(services, run)
     with services.database.transaction():
         services.database.run("delete_uris", {"uris": moved + vanished * services.prune})
         if services.prune:
@@ -296,14 +297,16 @@ def _several(uris: list[str], what: str) -> str:
     return f"{len(uris)} {what} ({shown})"
 
 
-def _lost(services: Services, run: _Run) -> tuple[list[str], list[str], list[str]]:
+def _lost(services: Services, run: _Run) -> tuple[list[str], int, list[str], list[str]]:
     """Return the uris under this run's folders that were not seen there: moved ones, those that
-    are gone, and those of which the walk can tell nothing.
+    are gone, and those of which the walk can tell nothing. With the moved ones comes how many of
+    them stand under a name that is new.
     """
     names: dict[int, list[str]] = defaultdict(list)
     for row in services.database.dicts("list_source_uris"):
         names[row["source_id"]].append(row["uri"])
     moved: list[str] = []
+    n_renamed = 0
     vanished: list[str] = []
     unsure: list[str] = []
     for uris in names.values():
@@ -313,10 +316,11 @@ def _lost(services: Services, run: _Run) -> tuple[list[str], list[str], list[str
         others = set(uris).difference(lost)
         if any(u in run.found.files or _stands(u, run.root) for u in others):
             moved += lost
+            n_renamed += min(len(lost), sum(run.kinds.get(uri) == "new" for uri in others))
         else:
             for uri in lost:
                 (unsure if run.is_blind(uri) else vanished).append(uri)
-    return sorted(moved), sorted(vanished), sorted(unsure)
+    return sorted(moved), n_renamed, sorted(vanished), sorted(unsure)
 
 
 def _stands(uri: str, root: Path) -> bool:
