@@ -73,6 +73,7 @@ class Readers:
         self._idle: SimpleQueue[_Process] = SimpleQueue()
         self._patience_s = patience_s
         self._max_resident = max_resident
+        self._cores = threading.Semaphore(os.cpu_count() or 1)
 
     def read(self, job: Job) -> Parsed:
         """Return what ``parse`` returns or raise what it raises; InputError if the reader dies."""
@@ -83,12 +84,13 @@ class Readers:
                 return parse(job)
             finally:
                 self._patience_s -= time.thread_time() - began
-        process = self._free()
-        answer, is_spent = process.ask(job)
-        if is_spent:
-            process.close()
-        else:
-            self._idle.put(process)
+        with self._cores:  # threads that wait for a model are many; their readers would be too
+            process = self._free()
+            answer, is_spent = process.ask(job)
+            if is_spent:
+                process.close()
+            else:
+                self._idle.put(process)
         if isinstance(answer, BaseException):
             raise answer
         return answer

@@ -28,6 +28,7 @@ CELL_GAP = 1.2
 """Font sizes of empty space from which on two pieces of a line are cells of a table."""
 _SPACE = 0.14
 _SMALL = 0.86
+_CLOSES = re.compile(r"[.,;:!?)\]}»”]")
 _NOTE_MARK = re.compile(r"[\d*∗†‡§¶,]{1,4}")
 
 
@@ -99,6 +100,9 @@ class _Piece:
     bold: bool
     angle: int = 0
     """Quarter turns, counted against the clock."""
+    begins_apart: bool = False
+    ends_apart: bool = False
+    """Whether a space is before or after its text."""
 
 
 def read_page(page: Any) -> PageText:
@@ -148,9 +152,14 @@ def _pieces(textpage: Any) -> list[_Piece]:
     out: list[_Piece] = []
     for at in range(textpage.count_rects()):
         box = textpage.get_rect(at)
-        text = clean_line(textpage.get_text_bounded(*box).translate(LIGATURES))
+        left, bottom, right, top = box
+        inset = 0.25 if right - left > 1 else 0.0  # a letter that only touches is of another box
+        raw = textpage.get_text_bounded(left + inset, bottom, right - inset, top)
+        raw = raw.translate(LIGATURES)
+        text = clean_line(raw)
         if text:
-            out.append(_piece(textpage, text, box))
+            apart = {"begins_apart": raw[0].isspace(), "ends_apart": raw[-1].isspace()}
+            out.append(replace(_piece(textpage, text, box), **apart))
     return out
 
 
@@ -351,7 +360,8 @@ def _line(row: list[_Piece]) -> Line:
         if last is None or gap > CELL_GAP * main.size:
             cells.append([text, piece.left, piece.right])
         else:
-            cells[-1][0] = _with(cells[-1][0], piece, main, gap)
+            is_apart = piece.begins_apart or bool(last and last.ends_apart)
+            cells[-1][0] = _with(cells[-1][0], piece, main, is_apart or gap > _SPACE * main.size)
             cells[-1][2] = max(cells[-1][2], piece.right)
         last = piece
     made = tuple(Cell(text, left, right) for text, left, right in cells if text)
@@ -359,7 +369,7 @@ def _line(row: list[_Piece]) -> Line:
     return Line(made, main.base, main.size, all(p.bold for p in row), fine=fine)
 
 
-def _with(text: str, piece: _Piece, main: _Piece, gap: float) -> str:
+def _with(text: str, piece: _Piece, main: _Piece, is_apart: bool) -> str:
     """Return the text of a line with a further piece: as an index if it is small and off it."""
     off = piece.base - main.base
     if piece.size < _SMALL * main.size and abs(off) > 0.08 * main.size:
@@ -368,7 +378,9 @@ def _with(text: str, piece: _Piece, main: _Piece, gap: float) -> str:
             return text  # the mark of a footnote is no part of the word
         mark = "^" if off > 0 else "_"
         return f"{text}{mark}{piece.text if len(piece.text) == 1 else '{' + piece.text + '}'}"
-    return f"{text}{' ' if gap > _SPACE * main.size else ''}{piece.text}"
+    if _CLOSES.match(piece.text) and not piece.begins_apart:
+        is_apart = False
+    return f"{text}{' ' if is_apart else ''}{piece.text}"
 
 
 def placed(lines: list[Line]) -> list[Line]:

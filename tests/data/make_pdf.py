@@ -214,6 +214,7 @@ LAYOUT = {
         "again": "The same words open the text of every page here.",
         "numbered": ["1 Introduction", "2 Method", "2.1 The update", "3 Results"],
         "formula": "where the gate decides how much is kept",
+        "inline": ["The state ", " keeps what ", " has written, and ", " is its gate."],
         "caption": "Table 1. Accuracy of the models, in percent.",
         "table": [["Model", "MQAR", "BABILong", "LAMBADA"],
                   ["Mamba", "81.2", "40.1", "55.0"],
@@ -235,6 +236,7 @@ LAYOUT = {
         "again": "Одни и те же слова открывают текст каждой страницы.",
         "numbered": ["1 Введение", "2 Метод", "2.1 Обновление", "3 Результаты"],
         "formula": "где вентиль решает, сколько сохраняется",
+        "inline": ["Состояние ", " хранит то, что записал ", ", а ", " — это его вентиль."],
         "caption": "Таблица 1. Точность моделей в процентах.",
         "table": [["Модель", "MQAR", "BABILong", "LAMBADA"],
                   ["Мамба", "81,2", "40,1", "55,0"],
@@ -318,6 +320,17 @@ class Layout(FPDF):
         self.set_xy(self.get_x(), y)
         self.set_font("serif", "", 10)
 
+    def inline(self) -> None:
+        """Set a sentence with formulas in it."""
+        signs = [("M", "t", ""), ("k", "t−1", ""), ("α", "t", ""), ("", "", "")]
+        self.set_x(31)
+        self.set_font("serif", "", 10)
+        for words, (letter, low, high) in zip(self.words["inline"], signs, strict=True):
+            self.cell(self.get_string_width(words), 5, words)
+            if letter:
+                self.raised(letter, low, high)
+        self.ln(5)
+
     def table_(self) -> None:
         """Set the table."""
         self.ln(4)
@@ -353,6 +366,7 @@ def layout(lang: str) -> Layout:
     pdf.text_(f"4. {pdf.prose}")
     pdf.formula()
     pdf.text_(f"{words['formula']}.")
+    pdf.inline()
     while pdf.get_y() < 220:
         pdf.text_(pdf.prose, indent=6)
     pdf.set_y(246)

@@ -11,6 +11,7 @@ import pytest
 from conftest import ROOT
 from fakes.web import Web, serve_web
 
+from kbwiki import fetch
 from kbwiki.cli import main
 
 DATA = ROOT / "tests" / "data" / "pdf"
@@ -92,6 +93,29 @@ def test_a_paper_is_told_by_its_bytes(
     capsys.readouterr()
     [row] = _said(capsys, "sources")
     assert (row["title"], row["pages"]) == (title, 1)
+
+
+def test_a_paper_of_arxiv_is_named_by_its_id(
+    web: Web, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fetch, "ARXIV", web.url("/pdf/"))
+    web.redirect("/pdf/2501.00663", "/pdf/2501.00663v1", 301)
+    paper = (DATA / "layout_ru.pdf").read_bytes()
+    web.page("/pdf/2501.00663v1", paper, "application/pdf")
+    for state in ("read", "unchanged"):
+        assert main(["ingest", "--allow-private", "arxiv:2501.00663"]) == 0
+        assert _table(capsys.readouterr().out)[state] == "1"
+    [row] = _said(capsys, "sources")
+    assert (row["uri"], row["title"]) == (
+        web.url("/pdf/2501.00663"),
+        "Память, которая учится во время чтения",
+    )
+    [shown] = _said(capsys, "source", "show", web.url("/pdf/2501.00663"))
+    assert shown["ids"] == ["doi:10.1234/mem.2024.17", "arxiv:2501.00663"]
+    assert (shown["authors"], shown["year"]) == (
+        ["Анна Ли", "Борис Иванов", "Клара Фёдорова"],
+        2024,
+    )
 
 
 @pytest.mark.parametrize(

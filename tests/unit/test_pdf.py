@@ -342,6 +342,15 @@ def test_a_formula_is_a_block_of_its_own_with_its_indices(layout: tuple[str, Doc
     assert "".join(formula.split()) == "S_t=α_tS_{t−1}+(v_t−S_{t−1}k_t)k_t^⊤(1)"
 
 
+def test_formulas_within_a_sentence_are_no_broken_words(layout: tuple[str, Document]) -> None:
+    lang, document = layout
+    sentence = {
+        "en": "The state M_t keeps what k_{t−1} has written, and α_t is its gate.",
+        "ru": "Состояние M_t хранит то, что записал k_{t−1}, а α_t — это его вентиль.",
+    }[lang]
+    assert sentence in document.text
+
+
 def test_a_paper_s_name_authors_year_and_ids_come_from_its_first_page(
     layout: tuple[str, Document],
 ) -> None:
