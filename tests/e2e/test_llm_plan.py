@@ -1,31 +1,20 @@
 """What a plan says of a build to come, against what the build then asks and costs."""
 
 import json
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from conftest import ROOT
 from fakes.fake_gemini import FakeGemini
-from fakes.model import MODEL, is_edges, reader
-
-from kbwiki import db
-from kbwiki.cli import main
-
-Run = Callable[..., tuple[int, str, str]]
-NOTES = ("en/associative-scan.md", "en/linear-attention.md", "ru/сюрприз.md")
+from fakes.model import is_edges
+from fakes.papers import NOTES, Run, build, calls, command_in, model_server
 
 
 @pytest.fixture
 def gemini(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeGemini]:
     """A server that the settings point to."""
-    with FakeGemini(reader) as fake:
-        monkeypatch.setenv("KBWIKI_ENGINE", "auto")
-        monkeypatch.setenv("GEMINI_API_KEY", "secret-key-1")
-        monkeypatch.setenv("KBWIKI_GEMINI_BASE_URL", fake.url)
-        monkeypatch.setenv("KBWIKI_MODEL", MODEL)
+    with model_server(monkeypatch) as fake:
         yield fake
 
 
@@ -38,44 +27,7 @@ def run(
     gemini: FakeGemini,
 ) -> Run:
     """Run a command on a store with three notes."""
-    (tmp_path / "papers").mkdir()
-    for name in NOTES:
-        (tmp_path / "papers" / Path(name).name).write_bytes((ROOT / "corpus" / name).read_bytes())
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("KBWIKI_DATABASE_URL", url)
-
-    def command(*args: str) -> tuple[int, str, str]:
-        code = main(list(args))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return command
-
-
-def _build(run: Run) -> tuple[int, str, str]:
-    """Run every stage but embed, which asks no language model."""
-    outs, errs = "", ""
-    for args in (
-        "ingest papers",
-        "extract",
-        "resolve",
-        "write",
-        "link",
-        "classify-edges --batch",
-        "export",
-    ):
-        code, out, err = run(*args.split())
-        outs, errs = outs + out, errs + err
-        if code:
-            return code, outs, errs
-    return 0, outs, errs
-
-
-def _calls(url: str) -> Counter[str]:
-    database = db.connect(url)
-    rows = database.connection.execute("select task || ' ' || status from kb.call").fetchall()
-    database.close()
-    return Counter(row[0] for row in rows)
+    return command_in(tmp_path, url, monkeypatch, capsys)
 
 
 def _sums(run: Run) -> dict[str, dict[str, float]]:
@@ -115,7 +67,7 @@ def test_a_plan_comes_within_a_third_of_what_the_build_then_costs(
     assert len(gemini.requests) == n_calls
     plans = {row["stage"]: row for row in map(json.loads, out.splitlines())}
     before = _sums(run)
-    assert _build(run)[0] == 0
+    assert build(run)[0] == 0
     after = _sums(run)
     for task in ("extract", "write"):
         plan = plans[task]
@@ -136,17 +88,17 @@ def test_a_plan_counts_pages_that_an_earlier_run_left(
     assert _store(url) == before
     assert plan["extract"] == (0, 0)
     n_calls = len(gemini.requests)
-    assert _build(run)[0] == 0
+    assert build(run)[0] == 0
     asked = gemini.requests[n_calls:]
-    assert plan["write"] == (_calls(url)["write ok"], 0)
+    assert plan["write"] == (calls(url)["write ok"], 0)
     assert 0 < sum(map(is_edges, asked)) <= plan["classify-edges"][0]
     assert plan["write"][0] > 3
 
 
 def test_a_plan_knows_the_replies_kept(run: Run, gemini: FakeGemini, url: str) -> None:
-    assert _build(run)[0] == 0
+    assert build(run)[0] == 0
     n_calls = len(gemini.requests)
-    calls = _calls(url)
+    made = calls(url)
     assert run("cache", "export", "replies.jsonl")[0] == 0
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("drop schema kb cascade")
@@ -157,7 +109,7 @@ def test_a_plan_knows_the_replies_kept(run: Run, gemini: FakeGemini, url: str) -
         "write": "write",
         "classify-edges": "classify-edges",
     }
-    assert _plan(run) == {stage: (0, calls[f"{task} ok"]) for stage, task in tasks.items()}
+    assert _plan(run) == {stage: (0, made[f"{task} ok"]) for stage, task in tasks.items()}
     assert len(gemini.requests) == n_calls
 
 
@@ -180,7 +132,7 @@ def test_a_plan_without_a_model_says_that_nothing_is_paid(
 def test_a_plan_without_the_key_of_a_store_that_a_model_wrote_says_so(
     run: Run, gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _build(run)[0] == 0
+    assert build(run)[0] == 0
     for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "KBWIKI_ENGINE"):
         monkeypatch.delenv(name, raising=False)
     code, out, err = run("plan", "papers")
@@ -197,7 +149,7 @@ def test_a_first_plan_says_what_is_a_guess_and_names_what_mends_it(
     _, out, _ = run("plan", "papers", "--json")
     plans = {row["stage"]: row for row in map(json.loads, out.splitlines())}
     before = _sums(run)
-    assert _build(run)[0] == 0
+    assert build(run)[0] == 0
     after = _sums(run)
     made = {task: after[task]["calls"] - before[task]["calls"] for task in ("extract", "write")}
     assert plans["extract"]["calls"] == made["extract"]
