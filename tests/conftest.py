@@ -18,6 +18,10 @@ from kbwiki.pipeline import STAGES, Report, run_stages, stage_named
 from kbwiki.stages.stage import Services
 
 ROOT = Path(__file__).parent.parent
+SMALL_WIKI = (
+    "en/associative-scan.md", "en/linear-attention.md", "ru/ассоциативное-сканирование.md",
+)  # fmt: skip
+"""Notes of the demo corpus."""
 _names = itertools.count(1)
 
 
@@ -185,6 +189,35 @@ def demo_corpus(
             store.make_embedder = lambda: embedder
             reports = store.build(ROOT / "corpus")
         yield Demo(name, store.wiki, reports)
+
+
+@pytest.fixture(scope="module")
+def built(
+    cluster: embedded.Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The name of a database with a small wiki, to be copied."""
+    name = "built_for_serving"
+    root = tmp_path_factory.mktemp("built")
+    (root / "papers").mkdir()
+    for note in SMALL_WIKI:
+        (root / "papers" / Path(note).name).write_bytes((ROOT / "corpus" / note).read_bytes())
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {name} template {template}".encode())
+        store = Store(db.connect(cluster.url(name)), root)
+        store.build(root / "papers")
+        store.database.close()
+        yield name
+        admin.execute(f"drop database {name} with (force)".encode())
+
+
+@pytest.fixture
+def wiki(cluster: embedded.Cluster, built: str) -> Iterator[str]:
+    """The URL of a copy of the small wiki."""
+    name = built + "_copy"
+    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
+        admin.execute(f"create database {name} template {built}".encode())
+        yield cluster.url(name)
+        admin.execute(f"drop database {name} with (force)".encode())
 
 
 def pytest_report_header() -> str:

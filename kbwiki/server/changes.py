@@ -9,6 +9,9 @@ from kbwiki.db import Database
 from kbwiki.errors import InputError
 from kbwiki.server.desk import Caller
 from kbwiki.server.forms import Args, Reply
+from kbwiki.text.normal import short_hash
+
+_SHORT = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,11 @@ class Change:
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     reply: Reply
+
+
+def in_short(text: str) -> str:
+    """Return what the audit keeps of a text: how it begins, and which one it was."""
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}… (sha256 {short_hash(text, 16)})"
 
 
 def once(
@@ -34,7 +42,7 @@ def once(
     Raises InputError for a key that was used with other arguments.
     """
     told = json.loads(args.model_dump_json(exclude_none=True))
-    key = told.pop("idempotency_key", None)
+    key = told.pop("idempotency_key", None) or told.pop("key", None)
     who = {"principal": caller.name, "tool": tool}
     # Calls with one key take turns, so that the second finds what the first did.
     lock = f"audit {caller.name} {tool} {key}" if key else ""

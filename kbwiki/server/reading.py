@@ -21,6 +21,7 @@ from kbwiki.text.normal import canonical_key, short_hash
 
 T = TypeVar("T")
 _HEADING = re.compile(r"^#{2,6} (.+)$", re.MULTILINE)
+_CURSOR = re.compile(r"[0-9]{1,12}")
 _PER_PART = 200
 _MAX_REPLIES = 8
 _LEAST = 1000
@@ -55,8 +56,11 @@ def wiki_search(
         )
         for h in found.hits
     ]
+    start = offset_of(args.cursor)
+    part = _fitting(hits[start:], lambda h: len(h.snippet) + len(h.why) + len(h.title))
     return forms.SearchReply(
-        hits=_fitting(hits, lambda h: len(h.snippet) + len(h.why) + len(h.title)),
+        hits=part,
+        next_cursor=_next(start, part, hits),
         between=[str(chain) for chain in found.between],
         note=f"Searched by words alone: {note}." if note else "",
     )
@@ -140,7 +144,7 @@ def read_kept(desk: Desk, args: forms.ReadArgs) -> forms.ReadReply | None:
 def _read(leaf: _Leaf, args: forms.ReadArgs) -> forms.ReadReply:
     page = leaf.page
     markdown = _section(leaf.text, args.section, leaf.sections) if args.section else leaf.text
-    start = _offset(args.cursor)
+    start = offset_of(args.cursor)
     part, citations = _part(markdown[start : start + MAX_CHARACTERS], leaf.citations)
     more = start + len(part) < len(markdown)
     return forms.ReadReply(
@@ -193,10 +197,11 @@ def _section(text: str, wanted: str, sections: Sequence[str]) -> str:
     )
 
 
-def _offset(cursor: str | None) -> int:
+def offset_of(cursor: str | None) -> int:
+    """Return where a part begins; raise InputError for a cursor that no reply gave."""
     if cursor is None:
         return 0
-    if not cursor.isdecimal() or len(cursor) > 12:
+    if not _CURSOR.fullmatch(cursor):
         raise InputError("cursor: it is none of ours.", "Pass next_cursor as it came.")
     return int(cursor)
 
@@ -228,17 +233,22 @@ def wiki_graph(
         for row in database.dicts("list_graph", params)
         if _goes(row, page["slug"], args.direction)
     ]
-    edges = [edge_form(row) for row in rows[: args.limit]]
+    start = offset_of(args.cursor)
+    edges = [edge_form(row) for row in rows[start : start + args.limit]]
     edges = _fitting(edges, lambda e: len(e.evidence) + len(e.head) + len(e.tail))
     nodes = {
         row[f"{end}_slug"]: forms.NodeForm(
             slug=f"concepts/{row[f'{end}_slug']}", title=row[end], kind=row[f"{end}_kind"]
         )
-        for row in rows[: len(edges)]
+        for row in rows[start : start + len(edges)]
         for end in ("head", "tail")
     }
+    next_cursor = _next(start, edges, rows)
     return forms.GraphReply(
-        nodes=[nodes[slug] for slug in sorted(nodes)], edges=edges, is_cut=len(rows) > len(edges)
+        nodes=[nodes[slug] for slug in sorted(nodes)],
+        edges=edges,
+        is_cut=next_cursor is not None,
+        next_cursor=next_cursor,
     )
 
 
@@ -273,7 +283,7 @@ def wiki_list(
         for row in database.dicts("list_slugs")
         if args.kind in {"", row["kind"]} and canonical_key(row["title"]).startswith(begins)
     ]
-    start = _offset(args.cursor)
+    start = offset_of(args.cursor)
     part = [
         forms.PageForm(
             slug=f"{row['folder']}/{row['slug']}",
@@ -297,7 +307,7 @@ def wiki_sources(
 ) -> forms.SourcesReply:
     """List the files of the store."""
     rows = database.dicts("list_sources")
-    start = _offset(args.cursor)
+    start = offset_of(args.cursor)
     part = [
         forms.SourceForm(
             uri=row["uri"],
@@ -355,13 +365,14 @@ def recall_tool(
 ) -> forms.RecallReply:
     """Recall memories and count their use."""
     keeper = keeper_of(desk, database, caller)
-    counts = desk.counts_uses or caller.role != "reader"
+    is_first = offset_of(args.cursor) == 0
+    counts = is_first and (desk.counts_uses or caller.role != "reader")
     found = recall(keeper, args.query, args.k, args.domain, args.topic, counts=counts)
-    return recall_reply(found)
+    return recall_reply(found, offset_of(args.cursor))
 
 
-def recall_reply(found: Recalled) -> forms.RecallReply:
-    """Return what was recalled in VecMory's shape; it is cut to what a reply may hold."""
+def recall_reply(found: Recalled, start: int) -> forms.RecallReply:
+    """Return what was recalled in VecMory's shape, as much as a reply may hold."""
     nodes = [
         forms.MemoryNode(
             id=n.id,
@@ -376,9 +387,10 @@ def recall_reply(found: Recalled) -> forms.RecallReply:
         )
         for n in found.nodes
     ]
-    nodes = _fitting(nodes, lambda n: len(n.text))
+    part = _fitting(nodes[start:], lambda n: len(n.text))
     return forms.RecallReply(
-        nodes=nodes,
+        nodes=part,
+        next_cursor=_next(start, part, nodes),
         garland=found.garland,
         total=found.total,
         paths=[

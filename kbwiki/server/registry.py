@@ -63,7 +63,7 @@ class Tool:
                 title=self.title,
                 read_only_hint=not self.writes,
                 destructive_hint=self.destroys,
-                idempotent_hint=not self.writes or "key" in str(self.args.model_fields),
+                idempotent_hint=not self.writes or "idempotency_key" in self.args.model_fields,
                 open_world_hint=False,
             ),
         )
@@ -264,7 +264,8 @@ async def _call(desk: Desk, tool: Tool, caller: Caller, given: dict[str, Any]) -
     except KbwikiError as error:
         return _failed(str(error))
     text, data = reply.told()
-    return t.CallToolResult(content=[t.TextContent(text=text)], structured_content=data)
+    content: list[t.ContentBlock] = [t.TextContent(text=one) for one in (text, reply.AFTER) if one]
+    return t.CallToolResult(content=content, structured_content=data)
 
 
 def _told(error: Any) -> str:
@@ -313,10 +314,10 @@ class _Shelf:
         self._who = who
 
     async def list_resources(self, ctx: Any, params: Any) -> t.ListResourcesResult:
-        cursor = getattr(params, "cursor", None)
-        if cursor is not None and not str(cursor).isdecimal():
-            raise MCPError(code=INVALID, message="Invalid cursor")
-        start = int(cursor or 0)
+        try:
+            start = reading.offset_of(getattr(params, "cursor", None))
+        except KbwikiError as error:
+            raise MCPError(code=INVALID, message=str(error)) from error
         rows = await self._rows()
         shown = [
             t.Resource(

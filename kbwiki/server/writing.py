@@ -17,7 +17,7 @@ from kbwiki.pipeline import run_stages, stage_named
 from kbwiki.question import clean_question
 from kbwiki.search import Query, search, usable_embedder
 from kbwiki.server import forms
-from kbwiki.server.changes import Change, once
+from kbwiki.server.changes import Change, in_short, once
 from kbwiki.server.desk import MAX_CHARACTERS, Caller, Desk
 from kbwiki.server.reading import edge_form, keeper_of, version_of
 from kbwiki.stages.files import uri_of
@@ -68,7 +68,7 @@ def remember_tool(
         tuple(args.essence),
         args.edgeType,
         args.to,
-        args.key,
+        args.idempotency_key or args.key,
         args.visibility == "private",
         args.allowSecrets,
     )
@@ -81,7 +81,7 @@ def remember_tool(
         after = {"id": kept.id, "is_new": kept.is_new}
         return Change(f"memory {kept.id}", None, after, reply)
 
-    quiet = args.model_copy(update={"text": args.text[:200]})
+    quiet = args.model_copy(update={"text": in_short(args.text)})
     return once(database, caller, "remember", quiet, forms.RememberReply, change)
 
 
@@ -232,7 +232,7 @@ def ingest_tool(
         said = f"{path.name} was taken in, and the pages that it feeds are written."
         return Change(path.name, old, after, forms.SaidReply(said=said))
 
-    quiet = args.model_copy(update={"text": args.text[:200]})
+    quiet = args.model_copy(update={"text": in_short(args.text)})
     return once(database, caller, "wiki_ingest", quiet, forms.SaidReply, change)
 
 
@@ -427,6 +427,7 @@ _UNDO = {
     "wiki_ingest": _undo_file,
     "graph_upsert_node": _undo_file,
     "graph_upsert_edge": _undo_edge,
+    "graph_classify_edge": _undo_edge,
     "graph_merge_nodes": _undo_merge,
     "wiki_save_answer": _undo_answer,
 }

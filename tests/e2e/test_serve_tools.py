@@ -1,23 +1,22 @@
 """What agents can do over MCP, with real clients of both eras, old SSE and stdio."""
 
-import asyncio
 import contextlib
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import mcp
 import psycopg
 import pytest
-from conftest import ROOT, Store
-from fakes.serving import Opening, Served, basic, open_desk, serving
+from conftest import SMALL_WIKI
+from fakes.serving import Opening, Served, basic, call, fail, open_desk, serving, use
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from kbwiki import db, embedded
+from kbwiki import db
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
 from kbwiki.server.writing import undo
@@ -32,34 +31,6 @@ ADMIN = WRITER | {
     "graph_merge_nodes", "wiki_ingest",
 }  # fmt: skip
 ALLOWED = {"reader": READER, "writer": WRITER, "admin": ADMIN}
-NOTES = ("en/associative-scan.md", "en/linear-attention.md", "ru/ассоциативное-сканирование.md")
-
-
-@pytest.fixture(scope="module")
-def built(cluster: embedded.Cluster, template: str, tmp_path_factory: Any) -> Iterator[str]:
-    """The name of a database with a small wiki, to be copied."""
-    name = "built_for_serving"
-    root = tmp_path_factory.mktemp("built")
-    (root / "papers").mkdir()
-    for note in NOTES:
-        (root / "papers" / Path(note).name).write_bytes((ROOT / "corpus" / note).read_bytes())
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {name} template {template}".encode())
-        store = Store(db.connect(cluster.url(name)), root)
-        store.build(root / "papers")
-        store.database.close()
-        yield name
-        admin.execute(f"drop database {name} with (force)".encode())
-
-
-@pytest.fixture
-def wiki(cluster: embedded.Cluster, built: str) -> Iterator[str]:
-    """The URL of a copy of the small wiki."""
-    name = built + "_copy"
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {name} template {built}".encode())
-        yield cluster.url(name)
-        admin.execute(f"drop database {name} with (force)".encode())
 
 
 @pytest.fixture
@@ -67,33 +38,6 @@ def served(wiki: str, tmp_path: Path) -> Iterator[Served]:
     """The wiki, served to users of all roles."""
     with open_desk(wiki, tmp_path, roots=(tmp_path,)) as desk, serving(desk, "admin", True) as up:
         yield up
-
-
-Use = Callable[[mcp.Client], Awaitable[Any]]
-
-
-def use(client: Opening, work: Use) -> Any:
-    """Do something with a client."""
-
-    async def main() -> Any:
-        async with client as opened:
-            return await work(opened)
-
-    return asyncio.run(main())
-
-
-def call(client: Opening, tool: str, **args: Any) -> Any:
-    """Call one tool; its structured reply."""
-    result = use(client, lambda c: c.call_tool(tool, args))
-    assert not result.is_error, result.content
-    return result.structured_content
-
-
-def fail(client: Opening, tool: str, **args: Any) -> str:
-    """Call one tool that refuses; what it says."""
-    result = use(client, lambda c: c.call_tool(tool, args))
-    assert result.is_error
-    return str(result.content[0].text)
 
 
 @contextlib.contextmanager
@@ -254,8 +198,8 @@ def test_lists_and_status(served: Served) -> None:
     assert {p["kind"] for p in call(client(), "wiki_list", kind="source")["pages"]} == {"source"}
     some = call(client(), "wiki_list", starts_with="ассоц")["pages"]
     assert all(p["title"].lower().startswith("ассоц") for p in some)
-    assert call(client(), "wiki_sources")["total"] == len(NOTES)
-    assert call(client(), "wiki_status")["counts"]["sources"] == len(NOTES)
+    assert call(client(), "wiki_sources")["total"] == len(SMALL_WIKI)
+    assert call(client(), "wiki_status")["counts"]["sources"] == len(SMALL_WIKI)
 
 
 def test_pages_are_resources_with_completion(served: Served) -> None:

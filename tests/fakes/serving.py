@@ -1,5 +1,6 @@
 """A real server in a thread, for tests: the app on a port of its own, with users if wanted."""
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -212,3 +213,30 @@ def replies(text: str) -> list[dict[str, Any]]:
     """The messages of an event stream or of a JSON body."""
     lines = [line[6:] for line in text.splitlines() if line.startswith("data: {")]
     return [json.loads(line) for line in (lines or [text])]
+
+
+Use = Callable[[mcp.Client], Awaitable[Any]]
+
+
+def use(client: Opening, work: Use) -> Any:
+    """Do something with a client."""
+
+    async def main() -> Any:
+        async with client as opened:
+            return await work(opened)
+
+    return asyncio.run(main())
+
+
+def call(client: Opening, tool: str, **args: Any) -> Any:
+    """Call one tool; its structured reply."""
+    result = use(client, lambda c: c.call_tool(tool, args))
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+def fail(client: Opening, tool: str, **args: Any) -> str:
+    """Call one tool that refuses; what it says."""
+    result = use(client, lambda c: c.call_tool(tool, args))
+    assert result.is_error
+    return str(result.content[0].text)

@@ -1,0 +1,183 @@
+"""What writers and admins change: once for each key, written down, and taken back."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from fakes.serving import Opening, Served, basic, call, fail, open_desk, serving
+
+from kbwiki import db
+from kbwiki.cli import main
+from kbwiki.server.desk import Caller
+from kbwiki.server.registry import TOOLS
+from kbwiki.server.writing import undo
+
+PAIR = {"head": "Associative scan", "tail": "Linear attention"}
+WRITES: dict[str, dict[str, Any]] = {
+    "remember": {"text": "ORA-12154 на порту 5432: мы исправили tnsnames"},
+    "forget": {"nodeId": 1},
+    "wiki_save_answer": {"question": "What is associative scan used for?"},
+    "graph_upsert_node": {"title": "Квантовый скан", "definition": "метод, что ищет дважды"},
+    "graph_upsert_edge": {**PAIR, "type": "uses"},
+    "graph_classify_edge": PAIR,
+    "graph_dedup_edges": {},
+    "graph_merge_nodes": {"first": PAIR["head"], "second": PAIR["tail"]},
+    "wiki_ingest": {"title": "Зефирнет", "text": "**Зефирнет** — это модель для опытов.\n"},
+}
+
+
+@pytest.fixture
+def served(wiki: str, tmp_path: Path) -> Iterator[Served]:
+    """The wiki, served to users of all roles."""
+    with open_desk(wiki, tmp_path) as desk, serving(desk, "admin", True) as up:
+        yield up
+
+
+@pytest.fixture
+def root(served: Served) -> Any:
+    """A maker of clients of an admin."""
+    return lambda: served.client(headers=basic("root"))
+
+
+def audit(wiki: str) -> list[dict[str, Any]]:
+    """What was written down, the latest first."""
+    with contextlib.closing(db.connect(wiki)) as database:
+        return database.dicts("list_audit", {"id": None, "n": 100})
+
+
+def test_every_tool_that_writes_is_tried_here() -> None:
+    assert {tool.name for tool in TOOLS if tool.writes} == WRITES.keys()
+    for tool in TOOLS:
+        assert ("idempotency_key" in tool.args.model_fields) == tool.writes
+
+
+@pytest.mark.parametrize("tool", WRITES)
+def test_a_retry_with_a_key_changes_nothing_twice(
+    root: Any, served: Served, wiki: str, tool: str
+) -> None:
+    if tool == "forget":
+        kept = call(root(), "remember", text="Redis timed out in production")
+        assert kept["id"] == WRITES[tool]["nodeId"]
+    if tool == "graph_classify_edge":
+        call(root(), "graph_upsert_edge", **PAIR, type="uses")
+    key = {"idempotency_key": "ключ-1"}
+    before = len(audit(wiki))
+    first = call(root(), tool, **WRITES[tool], **key)
+    assert call(root(), tool, **WRITES[tool], **key) == first
+    rows = audit(wiki)
+    assert len(rows) == before + 1
+    row = rows[0]
+    assert (row["principal"], row["role"], row["tool"]) == ("root", "admin", tool)
+    assert row["made_at"]
+    assert row["target"]
+    # A key is one user's own.
+    if tool in {"remember", "wiki_save_answer"}:
+        call(served.client(headers=basic("will")), tool, **WRITES[tool], **key)
+        assert audit(wiki)[0]["principal"] == "will"
+
+
+@pytest.mark.parametrize("name", ["key", "idempotency_key"])
+def test_a_key_stands_for_the_whole_text(root: Any, wiki: str, name: str) -> None:
+    text = "Долгая запись о порте 5432. " * 20
+    first = call(root(), "remember", text=text + "Конец один.", **{name: "k"})
+    assert call(root(), "remember", text=text + "Конец один.", **{name: "k"}) == first
+    said = fail(root(), "remember", text=text + "Конец другой.", **{name: "k"})
+    assert "other arguments" in said
+    assert len(audit(wiki)) == 1
+
+
+def test_calls_with_one_key_at_once_make_one_change(root: Any, wiki: str) -> None:
+    replies: list[Any] = []
+
+    def ask() -> None:
+        replies.append(
+            call(root(), "graph_upsert_edge", **WRITES["graph_upsert_edge"], idempotency_key="k")
+        )
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(replies) == 4
+    assert all(reply == replies[0] for reply in replies)
+    assert len(audit(wiki)) == 1
+
+
+def test_words_on_edges_are_taken_back(root: Any, served: Served, wiki: str) -> None:
+    def types() -> list[tuple[str, str, str]]:
+        edges = call(root(), "wiki_graph", slug=PAIR["head"], limit=200)["edges"]
+        return [
+            (e["head"], e["type"], e["tail"])
+            for e in edges
+            if {e["head"], e["tail"]} == set(PAIR.values())
+        ]
+
+    def take_back(number: int) -> None:
+        with contextlib.closing(db.connect(wiki)) as database:
+            undo(served.desk, database, Caller("root", "admin"), number)
+
+    before = types()
+    call(root(), "graph_upsert_edge", **PAIR, type="part_of")
+    said = types()
+    assert said == [(PAIR["head"], "part_of", PAIR["tail"])] != before
+    call(root(), "graph_upsert_edge", **PAIR, type="used_in")
+    assert types() == [(PAIR["tail"], "uses", PAIR["head"])]
+    take_back(audit(wiki)[0]["id"])
+    assert types() == said
+    call(root(), "graph_classify_edge", **PAIR)
+    assert types() == before
+    take_back(audit(wiki)[0]["id"])
+    assert types() == said
+    take_back(audit(wiki)[-1]["id"])
+    assert types() == before
+
+
+def test_a_writer_forgets_its_own_alone(root: Any, served: Served) -> None:
+    def will() -> Opening:
+        return served.client(headers=basic("will"))
+
+    mine = call(will(), "remember", text="Мой порт 5432 закрыт до утра")
+    other = call(root(), "remember", text="Redis timed out in production")
+    assert f"memory {other['id']}" in fail(will(), "forget", nodeId=other["id"])
+    call(will(), "forget", nodeId=mine["id"])
+    found = call(will(), "recall", query="redis timed out")
+    assert [node["id"] for node in found["nodes"]] == [other["id"]]
+
+
+def test_the_audit_is_listed_and_undone_on_the_command_line(
+    root: Any, wiki: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    call(root(), "remember", text="Порт 5432 занят другим сервером")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KBWIKI_DATABASE_URL", wiki)
+    assert main(["audit"]) == 0
+    assert "remember" in capsys.readouterr().out
+    number = audit(wiki)[0]["id"]
+    assert main(["audit", "undo", str(number)]) == 0
+    assert "taken back" in capsys.readouterr().out
+    assert main(["audit", "undo", str(number)]) == 1
+    assert "already" in capsys.readouterr().err
+    assert call(root(), "memory_status")["total"] == 0
+
+
+def test_a_write_that_fails_leaves_nothing_behind(root: Any, served: Served, wiki: str) -> None:
+    with psycopg.connect(wiki) as connection:
+        counts = "select (select count(*) from kb.source), (select count(*) from kb.edge_decision)"
+        before = connection.execute(counts).fetchone()
+        connection.rollback()
+        assert "no type" in fail(root(), "graph_upsert_edge", **PAIR, type="likes")
+        assert "no page" in fail(
+            root(), "graph_upsert_edge", head="Нет", tail="Ничего", type="uses"
+        )
+        assert "wiki_ingest" in fail(root(), "wiki_ingest", title="x", text="", path="../x")
+        assert "needed" in fail(root(), "graph_upsert_node", title="?!", definition="метод")
+        assert "none" in fail(root(), "forget", nodeId=-1)
+        assert connection.execute(counts).fetchone() == before
+    assert audit(wiki) == []
+    assert not list((served.desk.home / "added").glob("*"))
