@@ -30,7 +30,7 @@ Db = Annotated[
     str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-_READERS, _WRITERS = 8, 4
+_READERS, _WRITERS = 8, 6
 _TIMEOUT_MS = {"reader": 30_000, "writer": 900_000}
 
 
@@ -296,7 +296,7 @@ def audit(
 
 def _undo(place: Place, number: int) -> None:
     from kbwiki.server.desk import Caller
-    from kbwiki.server.writing import undo
+    from kbwiki.server.undo import undo
 
     with _open_desk(place, ()) as desk, desk.writers.lend() as database:
         said = undo(desk, database, Caller(_user(), "admin"), number)

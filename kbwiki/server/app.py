@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 MAX_SESSIONS = 200
 IDLE_S = 1800.0
 MAX_BODY = 4 << 20
-_OPEN = ("/healthz", "/.well-known/", "/register")
+_OPEN = ("/healthz", "/.well-known", "/register")
 _ACCEPT = b"application/json, text/event-stream"
 _NO_OAUTH = {
     "error": "not_found",
@@ -151,7 +151,7 @@ class App:
 
     async def _health(self, request: Request) -> Response:
         try:
-            await self.desk.run(False, lambda database: database.value("ping"), 3.0)
+            await self.desk.run(False, lambda database: database.value("ping"), 3.0, "front")
             database = "up"
         except KbwikiError:
             database = "away"
@@ -179,7 +179,7 @@ class App:
         if self.gate.is_slowed(address):
             return JSONResponse({"error": "too_many_failures"}, 429, {"Retry-After": "60"})
         try:
-            found = await self.desk.run(True, lambda d: self.gate.look(d, header), 10.0)
+            found = await self.desk.run(True, lambda d: self.gate.look(d, header), 10.0, "front")
         except KbwikiError as error:
             return JSONResponse({"error": "unavailable", "error_description": str(error)}, 503)
         if found is not None:
@@ -203,7 +203,9 @@ class _Guard:
         if scope["type"] != "http":
             await self._next(scope, receive, send)
             return
-        path = scope["path"]
+        # With a slash at the end it is the same address: a redirect would lose what is posted.
+        path = scope["path"].rstrip("/") or "/"
+        scope = {**scope, "path": path}
         if path.startswith(_OPEN):
             answer = None if path == "/healthz" else JSONResponse(_NO_OAUTH, 404)
             await (answer or self._next)(scope, receive, send)

@@ -27,6 +27,11 @@ ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
 MAX_CHARACTERS = 20_000
 """Of a reply's text; what is longer comes in parts."""
 
+Lane = Literal["calls", "builds", "front"]
+_LANES: dict[Lane, int] = {"calls": 16, "builds": 2, "front": 4}
+"""How many may be at work at once. Builds take turns and hold a connection meanwhile, so those that
+wait do so here; who asks who a caller is, or for the health, waits behind no call."""
+
 T = TypeVar("T")
 
 
@@ -58,9 +63,17 @@ class Desk:
     counts_uses: bool = True
     shelf: Shelf = field(default_factory=Shelf)
     building: threading.Lock = field(default_factory=threading.Lock)
-    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(16))
+    lanes: dict[Lane, anyio.CapacityLimiter] = field(
+        default_factory=lambda: {lane: anyio.CapacityLimiter(n) for lane, n in _LANES.items()}
+    )
 
-    async def run(self, writes: bool, work: Callable[[Database], T], timeout_s: float) -> T:
+    async def run(
+        self,
+        writes: bool,
+        work: Callable[[Database], T],
+        timeout_s: float,
+        lane: Lane = "calls",
+    ) -> T:
         """Return what ``work`` returns on a connection of its own, within a time limit.
 
         Raises DatabaseError where the time is over.
@@ -83,7 +96,7 @@ class Desk:
         try:
             with anyio.fail_after(timeout_s):
                 return await anyio.to_thread.run_sync(
-                    labour, abandon_on_cancel=True, limiter=self.limiter
+                    labour, abandon_on_cancel=True, limiter=self.lanes[lane]
                 )
         except TimeoutError as error:
             await self._cancel(lent, gone)

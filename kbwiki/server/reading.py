@@ -21,6 +21,7 @@ from kbwiki.text.normal import canonical_key, short_hash
 
 T = TypeVar("T")
 _HEADING = re.compile(r"^#{2,6} (.+)$", re.MULTILINE)
+_LINK = re.compile(r"\[\[(?:[^\]|]*\|)?([^\]]*)\]\]")
 _CURSOR = re.compile(r"[0-9]{1,12}")
 _PER_PART = 200
 _MAX_REPLIES = 8
@@ -100,7 +101,7 @@ def _leaf(wiki: Wiki, page: Page) -> _Leaf:
         page=page,
         names=frozenset({page.key, *map(canonical_key, (page.title, page.slug, slug))}),
         text=text,
-        sections=_HEADING.findall(text),
+        sections=[_words_of(heading) for heading in _HEADING.findall(text)],
         version=version_of(page),
         citations=[
             forms.CitationForm(
@@ -119,7 +120,7 @@ def wiki_read(
     desk: Desk, database: Database, caller: Caller, args: forms.ReadArgs
 ) -> forms.ReadReply:
     """Read a page, with its citations and what links to it."""
-    found = find_page(database, args.page)
+    found = find_page(database, args.page.removeprefix(forms.PAGE_URI))
     leaf = desk.shelf.leaf(database, args.page, (found["folder"], found["key"]), _leaf)
     if leaf is None:
         raise NotFoundError(
@@ -153,13 +154,17 @@ def _read(leaf: _Leaf, args: forms.ReadArgs) -> forms.ReadReply:
         kind=page.kind,
         lang=page.lang,
         version=leaf.version,
-        redirected_from="" if canonical_key(args.page) in leaf.names else args.page,
+        redirected_from="" if _key_of(args.page) in leaf.names else args.page,
         sections=leaf.sections[:200],
         markdown=part,
         citations=citations,
         backlinks=leaf.backlinks,
         next_cursor=str(start + len(part)) if more else None,
     )
+
+
+def _key_of(name: str) -> str:
+    return canonical_key(name.removeprefix(forms.PAGE_URI))
 
 
 def _part(text: str, citations: list[forms.CitationForm]) -> tuple[str, list[forms.CitationForm]]:
@@ -184,10 +189,15 @@ def backlinks(wiki: Wiki, page: Page, limit: int = 50) -> list[forms.BacklinkFor
     return [forms.BacklinkForm(slug=f"{p.folder}/{p.slug}", title=p.title) for p in others[:limit]]
 
 
+def _words_of(heading: str) -> str:
+    """Return a heading without its links."""
+    return _LINK.sub(r"\1", heading)
+
+
 def _section(text: str, wanted: str, sections: Sequence[str]) -> str:
-    key = canonical_key(wanted)
+    key = canonical_key(_words_of(wanted.lstrip("# ")))
     for match in _HEADING.finditer(text):
-        if canonical_key(match[1]) == key:
+        if canonical_key(_words_of(match[1])) == key:
             level = len(match[0]) - len(match[0].lstrip("#"))
             rest = text[match.end() :]
             ending = re.search(rf"^#{{1,{level}}} ", rest, re.MULTILINE)

@@ -26,8 +26,13 @@ _log = logging.getLogger(__name__)
 INVALID = -32602
 TTL_MS = 60_000
 _QUICK_S, _SLOW_S = 30.0, 900.0
-_PAGE = "kbwiki://article/"
 _PER_PAGE = 100
+_INSTEAD = {
+    "`kbwiki list`": "wiki_list",
+    "`kbwiki sources`": "wiki_sources",
+    "`kbwiki memory list`": "Look with recall",
+    ' Ask: kbwiki query "what is ...".': "",
+}
 
 Work = Callable[[Desk, Database, Caller, Any], forms.Reply]
 Quick = Callable[[Desk, Any], forms.Reply | None]
@@ -169,7 +174,8 @@ TOOLS = (
     ),
     Tool(
         "wiki_ingest", "admin", "Take in a source",
-        "Take in a Markdown text, or a file under an allowed folder, and write the pages it feeds.",
+        "Take in a Markdown text, or a file under an allowed folder, and write the pages it feeds. "
+        "A text of the same title takes the place of the one before.",
         forms.IngestArgs, forms.SaidReply, writing.ingest_tool, writes=True, timeout_s=_SLOW_S,
     ),
 )  # fmt: skip
@@ -250,7 +256,7 @@ def build_server(desk: Desk, role: Role, who: WhoAsks) -> Server[Any]:
 async def _call(desk: Desk, tool: Tool, caller: Caller, given: dict[str, Any]) -> t.CallToolResult:
     """Return a tool's reply, or what was wrong as a result that says so."""
     try:
-        args = tool.args.model_validate(given)
+        args = tool.args.model_validate(_sendable(given))
     except ValidationError as error:
         return _failed("; ".join(_told(e) for e in error.errors()))
     try:
@@ -260,12 +266,31 @@ async def _call(desk: Desk, tool: Tool, caller: Caller, given: dict[str, Any]) -
                 tool.writes,
                 lambda database: tool.work(desk, database, caller, args),
                 tool.timeout_s,
+                "builds" if tool.timeout_s == _SLOW_S else "calls",
             )
     except KbwikiError as error:
-        return _failed(str(error))
+        return _failed(_for_agents(str(error)))
     text, data = reply.told()
     content: list[t.ContentBlock] = [t.TextContent(text=one) for one in (text, reply.AFTER) if one]
     return t.CallToolResult(content=content, structured_content=data)
+
+
+def _sendable(value: Any) -> Any:
+    """Return arguments without NUL; halves of letters, which JSON allows, are shown as such."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", "")
+    if isinstance(value, list):
+        return [_sendable(item) for item in value]
+    if isinstance(value, dict):
+        return {_sendable(name): _sendable(item) for name, item in value.items()}
+    return value
+
+
+def _for_agents(text: str) -> str:
+    """Return an error whose hints name tools in place of commands."""
+    for command, tool in _INSTEAD.items():
+        text = text.replace(command, tool)
+    return text
 
 
 def _told(error: Any) -> str:
@@ -321,7 +346,7 @@ class _Shelf:
         rows = await self._rows()
         shown = [
             t.Resource(
-                uri=_PAGE + quote(f"{row['folder']}/{row['slug']}"),
+                uri=forms.PAGE_URI + quote(f"{row['folder']}/{row['slug']}"),
                 name=f"{row['folder']}/{row['slug']}",
                 title=row["title"],
                 mime_type="text/markdown",
@@ -341,7 +366,7 @@ class _Shelf:
 
     async def list_templates(self, ctx: Any, params: Any) -> t.ListResourceTemplatesResult:
         template = t.ResourceTemplate(
-            uri_template=_PAGE + "{slug}",
+            uri_template=forms.PAGE_URI + "{slug}",
             name="article",
             title="A page of the wiki",
             description="slug is concepts/NAME or sources/NAME.",
@@ -353,10 +378,10 @@ class _Shelf:
         self, ctx: Any, params: t.ReadResourceRequestParams
     ) -> t.ReadResourceResult:
         uri = str(params.uri)
-        if not uri.startswith(_PAGE):
+        if not uri.startswith(forms.PAGE_URI):
             raise MCPError(code=INVALID, message=f"Resource not found: {uri}", data={"uri": uri})
         args = forms.ReadArgs.model_construct(
-            page=unquote(uri.removeprefix(_PAGE))[:500], section="", cursor=None
+            page=unquote(uri.removeprefix(forms.PAGE_URI))[:500], section="", cursor=None
         )
         caller = self._who(ctx)
         try:

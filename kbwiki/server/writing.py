@@ -1,5 +1,6 @@
 """What a writer and an admin may change; each change is in the audit."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,7 +12,6 @@ from kbwiki.errors import InputError, KbwikiError, NotFoundError
 from kbwiki.memory import keep
 from kbwiki.memory.keeper import find as find_memory
 from kbwiki.memory.remember import Note, remember
-from kbwiki.memory.transfer import Row, import_memories
 from kbwiki.pages import find_page
 from kbwiki.pipeline import run_stages, stage_named
 from kbwiki.question import clean_question
@@ -135,24 +135,26 @@ def upsert_node(
     """Add a concept, or say what it is: by a note, so that it has a source like any other."""
     title = clean_line(args.title)
     definition = clean_line(args.definition)
-    if not canonical_key(title) or not definition:
+    if not _says(title) or not _says(definition):
         raise InputError("graph_upsert_node: a title and a definition are needed.", "Give both.")
     path = desk.home / ADDED / f"{slugify(title)}.md"
-    aliases = [clean_line(alias) for alias in args.aliases if canonical_key(alias)]
+    aliases = [clean_line(alias) for alias in args.aliases if _says(alias)]
 
     def change() -> Change:
         _check_version(desk, database, title, args.expected_version)
-        before = _write(path, _note_on(title, definition, aliases))
-        failed = rebuild(desk, database, REBUILD, (path,))
-        if failed:
-            _restore(path, before)
-            raise InputError(f"graph_upsert_node: {failed[0]}", "Nothing was kept.")
+        note = _note_on(title, definition, aliases)
+        before = _take_in(desk, database, "graph_upsert_node", path, note, title)
         after = _at(desk, path, True)
         said = f"{title} is in the graph. It rests on a note of {caller.name}."
         old = {"path": path.name, "text": before} if before is not None else None
         return Change(title, old, after, forms.SaidReply(said=said))
 
     return once(database, caller, "graph_upsert_node", args, forms.SaidReply, change)
+
+
+def _says(text: str) -> bool:
+    """Tell whether a text has any letter or digit."""
+    return any(map(str.isalnum, text))
 
 
 def _note_on(title: str, definition: str, aliases: list[str]) -> str:
@@ -197,6 +199,46 @@ def _write(path: Path, text: str) -> str | None:
     return before
 
 
+def _take_in(
+    desk: Desk, database: Database, tool: str, path: Path, text: str | None, concept: str = ""
+) -> str | None:
+    """Write a note, unless it is there, and build what it changes; return what it held before.
+
+    Where that fails, or makes no ``concept`` that was to be, nothing of it is left.
+    """
+    uri = uri_of(path, desk.home.parent)
+    is_known = bool(database.dicts("find_uris", {"uris": [uri]}))
+    before = None if text is None else _write(path, text)
+    try:
+        failed = rebuild(desk, database, REBUILD, (path,))
+        if failed:
+            raise InputError(f"{tool}: {failed[0]}", "Nothing was kept.")
+        if concept and not _is_concept(database, concept):
+            raise InputError(
+                f"{tool}: {concept} is no name that a text can be about.",
+                "Nothing was kept. Give the name in words.",
+            )
+    except KbwikiError:
+        if text is not None:
+            _restore(path, before)
+        with suppress(KbwikiError):
+            if is_known:
+                rebuild(desk, database, REBUILD, (path,))
+            else:
+                with desk.building, desk.services(database) as services:
+                    curate.remove_sources(services, [uri], False)
+                rebuild(desk, database, AFTER)
+        raise
+    return before
+
+
+def _is_concept(database: Database, name: str) -> bool:
+    try:
+        return bool(find_page(database, name)["folder"] == "concepts")
+    except NotFoundError:
+        return False
+
+
 def _restore(path: Path, before: str | None) -> None:
     if before is None:
         path.unlink(missing_ok=True)
@@ -212,21 +254,16 @@ def ingest_tool(
         raise InputError("wiki_ingest: give either a text or a path.", "One of them.")
 
     def change() -> Change:
-        before: str | None = None
+        text: str | None = None
         if args.path:
             path = _allowed(desk, args.path)
         else:
             title = clean_line(args.title) or clean_line(args.text)[:60]
             path = desk.home / ADDED / f"{slugify(title)}.md"
-            heading = (
-                "" if args.text.lstrip().startswith("#") else f"# {escape_markdown(title)}\n\n"
-            )
-            before = _write(path, heading + args.text + "\n")
-        failed = rebuild(desk, database, REBUILD, (path,))
-        if failed:
-            if not args.path:
-                _restore(path, before)
-            raise InputError(f"wiki_ingest: {failed[0]}", "Nothing was kept.")
+            has_title = args.text.lstrip().startswith(("#", "---\n"))
+            heading = "" if has_title else f"# {escape_markdown(title)}\n\n"
+            text = heading + args.text + "\n"
+        before = _take_in(desk, database, "wiki_ingest", path, text)
         after = _at(desk, path, not args.path)
         old = {"path": path.name, "text": before} if before is not None else None
         said = f"{path.name} was taken in, and the pages that it feeds are written."
@@ -244,9 +281,11 @@ def _at(desk: Desk, path: Path, is_ours: bool) -> dict[str, Any]:
 def _allowed(desk: Desk, name: str) -> Path:
     """Return a file under one of the allowed folders; links that lead out of it are refused."""
     for root in desk.roots:
-        path = (root / name).resolve()
-        if path.is_relative_to(root.resolve()) and path.is_file():
-            return path
+        # A name that no file can have is an error of its own kind.
+        with suppress(OSError, ValueError):
+            path = (root / name).resolve()
+            if path.is_relative_to(root.resolve()) and path.is_file():
+                return path
     allowed = ", ".join(map(str, desk.roots)) or "none; see kbwiki serve --root"
     raise InputError(
         f"wiki_ingest: {name} is no file under an allowed folder.", f"Allowed: {allowed}."
@@ -348,86 +387,3 @@ def merge_nodes(
 def _titles(services: Services, first: str, second: str) -> tuple[str, str]:
     one, other = find_ends(services.database, first, second)
     return one["title"], other["title"]
-
-
-def undo(desk: Desk, database: Database, caller: Caller, number: int) -> str:
-    """Take a change back; return a sentence. Raises InputError where that cannot be."""
-    rows = database.dicts("list_audit", {"id": number, "n": 1})
-    if not rows:
-        raise NotFoundError(f"audit {number}: there is none.", "`kbwiki audit`.")
-    [row] = rows
-    if row["undone_at"] is not None:
-        raise InputError(f"audit {number}: {row['undone_by']} has taken it back already.")
-    try:
-        _UNDO[row["tool"]](desk, database, caller, row)
-    except KeyError as error:
-        raise InputError(f"audit {number}: {row['tool']} cannot be taken back.") from error
-    except KbwikiError as error:
-        raise InputError(f"audit {number}: {error.message}", error.hint) from error
-    database.run("undo_audit", {"id": number, "by": caller.name})
-    return f"{row['tool']} {row['target']} is taken back."
-
-
-def _undo_remember(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    if not row["after"]["is_new"]:
-        raise InputError("the memory was there before.", "Forget it if it is to go.")
-    keep.forget(keeper_of(desk, database, caller), row["after"]["id"])
-
-
-def _undo_forget(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    # The number is never used again; the memory comes back under a new one.
-    memory = Row.model_validate(row["before"])
-    others = {edge.to: edge.to for edge in memory.edges if edge.to is not None}
-    keeper = keeper_of(desk, database, caller)
-    done = import_memories(keeper, [memory], allow_secrets=True, ids=others)
-    if done.refused:
-        raise InputError(done.refused[0])
-
-
-def _undo_file(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    path = Path(row["after"]["path"])
-    if row["before"] is not None:
-        path.write_text(row["before"]["text"], "utf-8")
-        failed = rebuild(desk, database, REBUILD, (path,))
-        if failed:
-            raise InputError(failed[0])
-        return
-    with desk.building, desk.services(database) as services:
-        curate.remove_sources(services, [row["after"]["uri"]], False)
-    if row["after"]["is_ours"]:
-        path.unlink(missing_ok=True)
-    rebuild(desk, database, AFTER)
-
-
-def _undo_edge(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    before, after = row["before"], row["after"]
-    if before.get("human"):
-        set_edge(database, before["head"], before["type"] or "none", before["tail"])
-    else:
-        set_edge(database, after["head"], "auto", after["tail"])
-        rebuild(desk, database, ("link", "classify-edges"))
-
-
-def _undo_answer(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    slug = row["after"]["slug"].removeprefix("answers/")
-    if not database.run("unfile_answer", {"slug": slug}):
-        raise NotFoundError("the answer is gone already.")
-    rebuild(desk, database, ("export",))
-
-
-def _undo_merge(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    with desk.building, desk.services(database) as services:
-        curate.unmerge(services, row["after"]["first"], row["after"]["second"])
-    rebuild(desk, database, AFTER)
-
-
-_UNDO = {
-    "remember": _undo_remember,
-    "forget": _undo_forget,
-    "wiki_ingest": _undo_file,
-    "graph_upsert_node": _undo_file,
-    "graph_upsert_edge": _undo_edge,
-    "graph_classify_edge": _undo_edge,
-    "graph_merge_nodes": _undo_merge,
-    "wiki_save_answer": _undo_answer,
-}

@@ -161,6 +161,13 @@ def test_the_old_transport_takes_posts_at_its_own_address_alone(served: Served) 
             assert answer.status_code in {400, 404}
 
 
+def test_a_slash_at_the_end_is_no_other_address(served: Served) -> None:
+    with served.http() as http:
+        answer = http.post("/mcp/", json=modern("tools/list"), headers=MODERN)
+        assert answer.status_code == 200
+        assert http.get("/healthz/").status_code == 200
+
+
 def test_a_session_has_one_idle_stream_that_no_proxy_buffers(served: Served) -> None:
     with served.http() as http:
         told = {"Accept": "text/event-stream", "Mcp-Session-Id": open_session(http)}

@@ -101,6 +101,18 @@ def test_a_cursor_that_is_none_of_ours_is_refused(served: Served, cursor: str) -
         assert "cursor" in said, tool
 
 
+def test_a_page_is_known_by_its_uri_and_a_section_by_its_words(served: Served) -> None:
+    def read(**args: str) -> Any:
+        return call(served.client(headers=basic("ann")), "wiki_read", **args)
+
+    page = read(page="associative scan")
+    assert read(page="kbwiki://article/concepts/associative-scan") == page
+    assert not any("[[" in section for section in page["sections"])
+    for section in page["sections"]:
+        for name in (section, f"## {section}", section.upper()):
+            assert read(page="associative scan", section=name)["markdown"].startswith("#")
+
+
 def test_slugs_are_completed(served: Served) -> None:
     async def work(c: mcp.Client) -> None:
         template = ResourceTemplateReference(uri="kbwiki://article/{slug}")

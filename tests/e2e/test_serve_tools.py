@@ -19,7 +19,7 @@ from mcp.shared.exceptions import MCPError
 from kbwiki import db
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
-from kbwiki.server.writing import undo
+from kbwiki.server.undo import undo
 
 READER = {
     "wiki_search", "wiki_read", "wiki_graph", "wiki_list", "wiki_sources", "wiki_status", "recall",

@@ -1,20 +1,33 @@
 """What writers and admins change: once for each key, written down, and taken back."""
 
 import contextlib
+import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from fakes.serving import Opening, Served, basic, call, fail, open_desk, serving
+from fakes.serving import (
+    MODERN,
+    Opening,
+    Served,
+    basic,
+    call,
+    fail,
+    modern,
+    open_desk,
+    replies,
+    serving,
+)
 
 from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
-from kbwiki.server.writing import undo
+from kbwiki.server.undo import undo
 
 PAIR = {"head": "Associative scan", "tail": "Linear attention"}
 WRITES: dict[str, dict[str, Any]] = {
@@ -166,15 +179,91 @@ def test_the_audit_is_listed_and_undone_on_the_command_line(
     assert call(root(), "memory_status")["total"] == 0
 
 
+def test_builds_that_wait_lock_nobody_out(root: Any, served: Served, wiki: str) -> None:
+    threads = [
+        threading.Thread(
+            target=lambda n=n: call(
+                root(), "wiki_ingest", title=f"Заметка {n}", text=f"**Бета {n}** — это метод.\n"
+            )
+        )
+        for n in range(6)
+    ]
+    with served.desk.building:
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 30
+        with served.http() as http:
+            while http.get("/healthz").json()["calls"] < len(threads):
+                assert time.monotonic() < end
+            assert http.get("/healthz").json()["status"] == "ok"
+        kept = call(served.client(headers=basic("will")), "remember", text="Порт 5432 занят")
+        found = call(served.client(headers=basic("bob")), "recall", query="порт 5432")
+        assert [node["id"] for node in found["nodes"]] == [kept["id"]]
+    for thread in threads:
+        thread.join(60)
+    with psycopg.connect(wiki) as connection:
+        row = connection.execute("select count(*) from kb.source where title like 'Заметка%'")
+        assert row.fetchone() == (len(threads),)
+
+
+@pytest.mark.parametrize("title", ["?!", "a", "и", "42", "x" * 200, "$x^2$", "🙂", "[a] | b"])
+def test_a_name_that_makes_no_concept_is_refused_and_leaves_nothing(
+    root: Any, served: Served, wiki: str, title: str
+) -> None:
+    pages = call(root(), "wiki_list")["pages"]
+    said = fail(root(), "graph_upsert_node", title=title, definition="метод для проверки")
+    assert "no name" in said or "needed" in said
+    assert call(root(), "wiki_list")["pages"] == pages
+    assert not list((served.desk.home / "added").glob("*"))
+    assert audit(wiki) == []
+
+
+def test_a_build_that_fails_in_the_middle_leaves_nothing(
+    root: Any, served: Served, wiki: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = call(root(), "wiki_list")["pages"]
+    text = "**Зефирнет** — это модель для опытов.\n"
+    call(root(), "wiki_ingest", title="Зефирнет", text=text)
+    whole = call(root(), "wiki_list")["pages"]
+    assert whole != pages
+    with psycopg.connect(wiki, autocommit=True) as connection:
+        connection.execute("alter table kb.article rename column body to gone")
+        other = "**Зефирнет** — это другая модель.\n"
+        assert "database" in fail(root(), "wiki_ingest", title="Зефирнет", text=other)
+        assert "database" in fail(root(), "wiki_ingest", title="Бета", text=other)
+        connection.execute("alter table kb.article rename column gone to body")
+    added = served.desk.home / "added"
+    assert [path.name for path in added.glob("*")] == ["зефирнет.md"]
+    assert "другая" not in (added / "зефирнет.md").read_text("utf-8")
+    call(root(), "wiki_ingest", title="Зефирнет", text=text)
+    assert call(root(), "wiki_list")["pages"] == whole
+
+
+@pytest.mark.parametrize("text", ["\ud800 половина", "ноль\x00 внутри"])
+def test_letters_that_no_database_takes_are_no_fault(served: Served, text: str) -> None:
+    with served.http() as http:
+        for tool, args in (
+            ("remember", {"text": text}), ("wiki_search", {"query": text}),
+            ("wiki_read", {"page": text}), ("wiki_ingest", {"path": text}),
+            ("wiki_graph", {"from": text, "to": text}), ("recall", {"query": text}),
+        ):  # fmt: skip
+            told = {**MODERN, **basic("root"), "Mcp-Method": "tools/call", "Mcp-Name": tool}
+            body = json.dumps(modern("tools/call", {"name": tool, "arguments": args}))
+            answer = http.post(
+                "/mcp", content=body, headers={**told, "Content-Type": "application/json"}
+            )
+            assert answer.status_code == 200
+            assert replies(answer.text)[-1]["result"]["content"][0]["text"]
+
+
 def test_a_write_that_fails_leaves_nothing_behind(root: Any, served: Served, wiki: str) -> None:
     with psycopg.connect(wiki) as connection:
         counts = "select (select count(*) from kb.source), (select count(*) from kb.edge_decision)"
         before = connection.execute(counts).fetchone()
         connection.rollback()
         assert "no type" in fail(root(), "graph_upsert_edge", **PAIR, type="likes")
-        assert "no page" in fail(
-            root(), "graph_upsert_edge", head="Нет", tail="Ничего", type="uses"
-        )
+        nothing = {"head": "Нет", "tail": "Ничего"}
+        assert "no concept" in fail(root(), "graph_upsert_edge", **nothing, type="uses")
         assert "wiki_ingest" in fail(root(), "wiki_ingest", title="x", text="", path="../x")
         assert "needed" in fail(root(), "graph_upsert_node", title="?!", definition="метод")
         assert "none" in fail(root(), "forget", nodeId=-1)
