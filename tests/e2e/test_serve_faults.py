@@ -32,6 +32,7 @@ from fakes.serving import (
 
 from kbwiki import db
 from kbwiki.errors import DatabaseError
+from kbwiki.server.desk import Desk
 
 WAIT_S = 30.0
 
@@ -273,14 +274,19 @@ def n_running(url: str, query: str) -> int:
 def test_a_call_that_takes_too_long_is_ended_with_its_query(
     served: Served, url: str, asleep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = type(served.desk).run
-    monkeypatch.setattr(type(served.desk), "run", lambda self, w, work, s: run(self, w, work, 1.0))
+    run = Desk.run
+
+    async def hurried(self: Desk, writes: bool, work: Any, timeout_s: float, *lane: Any) -> Any:
+        return await run(self, writes, work, 1.0, *lane)
+
+    monkeypatch.setattr(Desk, "run", hurried)
     with served.http() as http:
         call = modern("tools/call", {"name": "wiki_status", "arguments": {}})
         result = replies(http.post("/mcp", json=call, headers=asking("wiki_status")).text)[-1]
         assert result["result"]["isError"]
         assert "took longer than 1 s" in result["result"]["content"][0]["text"]
         until(lambda: n_running(url, asleep) == 0)
+        monkeypatch.undo()
         call = modern("tools/call", {"name": "wiki_list", "arguments": {}})
         answer = http.post("/mcp", json=call, headers=asking("wiki_list"))
         assert not replies(answer.text)[-1]["result"].get("isError")
