@@ -44,6 +44,7 @@ class Shelf:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
+        self._loading = threading.Lock()
         self._looked_at = float("-inf")
         self._n_changes = 0
         self._version = ""
@@ -54,13 +55,19 @@ class Shelf:
         """Return all pages as they stand."""
         now, n_changes = self._clock(), self._n_changes
         version = database.value("read_wiki_version")
+        # Two locks: who asks for what is kept must not wait while the whole is loaded.
+        with self._loading:
+            with self._lock:
+                wiki = self._wiki if version == self._version else None
+            if wiki is None:
+                wiki = load_wiki(database)
+                with self._lock:
+                    self._wiki, self._version = wiki, version
+                    self._leaves.clear()
         with self._lock:
-            if self._wiki is None or version != self._version:
-                self._wiki, self._version = load_wiki(database), version
-                self._leaves.clear()
             if n_changes == self._n_changes:
                 self._looked_at = now
-            return self._wiki
+        return wiki
 
     def leaf(
         self,

@@ -30,7 +30,8 @@ Db = Annotated[
     str | None, typer.Option("--db", help="Postgres URL to use instead of the embedded server.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-_READERS, _WRITERS = 8, 6
+_READERS, _WRITERS = 12, 14
+"""Connections at most, opened as they are needed: enough for every lane at once."""
 _TIMEOUT_MS = {"reader": 30_000, "writer": 900_000}
 
 

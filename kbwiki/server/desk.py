@@ -28,7 +28,7 @@ MAX_CHARACTERS = 20_000
 """Of a reply's text; what is longer comes in parts."""
 
 Lane = Literal["calls", "builds", "front"]
-_LANES: dict[Lane, int] = {"calls": 16, "builds": 2, "front": 4}
+_LANES: dict[Lane, int] = {"calls": 8, "builds": 2, "front": 4}
 """How many may be at work at once. Builds take turns and hold a connection meanwhile, so those that
 wait do so here; who asks who a caller is, or for the health, waits behind no call."""
 

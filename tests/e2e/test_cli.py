@@ -302,8 +302,9 @@ def test_json_output_is_nothing_but_json(run: Run) -> None:
     assert code == 1
     objects = _objects(out)
     assert objects[0]["stage"] == "ingest"
+    reason = "missing.md: no such file or directory. Check the path."
     assert objects[0]["failures"] == [
-        {"item": "missing.md", "reason": "missing.md: no such file or directory. Check the path."}
+        {"item": "missing.md", "reason": reason, "quarantined": False}
     ]
 
 

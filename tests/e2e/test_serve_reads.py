@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -239,6 +240,15 @@ def test_a_change_by_another_process_is_read_soon(store: Store) -> None:
     shelf.look_again()
     assert shelf.kept("x") is None
     assert shelf.leaf(store.database, "y", ("concepts", "нет"), lambda w, p: "") is None
+
+
+def test_who_reads_what_is_kept_waits_for_no_load() -> None:
+    shelf = Shelf()
+    with shelf._loading:
+        thread = threading.Thread(target=shelf.kept, args=("x",), daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 # --- rights -------------------------------------------------------------------------------------
