@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from conftest import ROOT, Store
 
 DATA = ROOT / "tests" / "data" / "pdf"
+WAIT_S = 180
 KBWIKI = (sys.executable, "-m", "kbwiki")
 
 
@@ -94,16 +96,18 @@ def test_readers_end_with_the_program_and_what_was_read_is_kept(
         [*KBWIKI, "ingest", "papers"], cwd=tmp_path, env=environment, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    end = time.monotonic() + WAIT_S
     children: set[int] = set()
     while len(children) < 2 or store.database.value("count_sources") < 2:
         assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
         children = _children(process.pid)
     process.send_signal(number)
     _, err = process.communicate()
     assert process.returncode == code
     assert "Traceback" not in err
     while any(map(_runs, children)):
-        pass  # the test's own time-out is how long this may take
+        assert time.monotonic() < end
     assert store.database.value("count_sources") == 2
     for path in (folder / "long").iterdir():
         path.unlink()
