@@ -45,6 +45,10 @@ sys.exit(main())
 """kbwiki with another way to extract."""
 
 SLOW = """
+import kbwiki.cli.run as cli_run
+
+cli_run.GRACE_S = 60  # on a busy machine an orderly end may take longer than a person would wait
+
 def work(services, item):
     while item.uri >= "notes/note-05" and not os.path.exists("awake"):
         {sleep}

@@ -91,7 +91,7 @@ def end(cluster: Cluster) -> None:
         shutil.rmtree(cluster.socket_dir, ignore_errors=True)
 
 
-def until(holds: Callable[[], object], timeout_s: float = 20.0) -> None:
+def until(holds: Callable[[], object], timeout_s: float = 90.0) -> None:
     """Wait for something to become true, at most ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while not holds():
