@@ -66,8 +66,8 @@ Told = Callable[[str, int], None]
 class StagePlan:
     """What a stage would ask; ``usd`` is None where the model's price is not known.
 
-    ``guessed`` of the calls rest on sources that no model has read: how many concepts it will find
-    in them is the grammar's guess.
+    ``guessed`` of the pages to write rest on sources that no model has read: how many concepts it
+    will find in them is the grammar's guess. Names to compare and edges follow from these.
     """
 
     stage: str

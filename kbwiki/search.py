@@ -212,7 +212,7 @@ def _distinct(rows: Iterable[dict[str, Any]], k: int) -> list[dict[str, Any]]:
     """Return k rows in order, of one page at most two, and what says the same further apart.
 
     A source and the page of the concept that it is about say the same. The passage leads where both
-    stand near each other, and each further row of the two goes a few places down.
+    stand near each other, and the other of the two goes a few places down.
     """
     counts: dict[str, int] = {}
     by_home: dict[object, list[tuple[int, dict[str, Any]]]] = {}
@@ -228,8 +228,11 @@ def _distinct(rows: Iterable[dict[str, Any]], k: int) -> list[dict[str, Any]]:
         near = (e for e in group if e[1]["kind"] == "chunk" and e[0] < first + _APART)
         lead = next(near, group[0])
         placed.append((first, 0, lead[1]))
-        others = (e for e in group if e is not lead)
-        placed += [(at + _APART * n, 1, row) for n, (at, row) in enumerate(others, 1)]
+        n_others = 0
+        for at, row in group:
+            n_others += row["page"] != lead[1]["page"]
+            if row is not lead[1]:
+                placed.append((at + _APART * n_others, 1, row))
     return [row for *_, row in sorted(placed, key=lambda item: item[:2])[:k]]
 
 

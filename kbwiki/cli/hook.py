@@ -35,6 +35,9 @@ MAX_CONTEXT = 6000
 """Characters; clients cut what is longer than some 10,000."""
 MAX_SUMMARY = 2000
 _MIN_ANSWER = 40
+_NOT_SAID = ("isMeta", "isSidechain", "isCompactSummary")
+"""Marks of rows that are no words of a person or to one."""
+_STOPPED = "[Request interrupted"
 _TAILS = (1 << 19, 1 << 22, 1 << 25)
 """Bytes read from a transcript's end: more where a turn is longer."""
 EVENTS = {"UserPromptSubmit": "prompt", "Stop": "stop"}
@@ -223,7 +226,7 @@ def _turn(lines: list[str]) -> tuple[str, str]:
             text = _text(message.get("content"))
         except (ValueError, AttributeError):
             continue
-        if not text or row.get("isMeta") or row.get("isSidechain"):
+        if not text or any(row.get(mark) for mark in _NOT_SAID) or text.startswith(_STOPPED):
             continue
         if row.get("type") == "user":
             request, answer = text, ""

@@ -19,7 +19,7 @@ from kbwiki.estimate import StagePlan, plan_build
 from kbwiki.ledger import export_cache, import_cache
 
 _GUESS = (
-    "{} pages are a guess, by a grammar: no model has read their sources, and models differ. "
+    "How many pages there will be is a guess for sources that no model has read (here {}). "
     "`kbwiki build FILE` with one of the files makes it an estimate from what this model finds."
 )
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 from kbwiki.records import Alias
+from kbwiki.text.acronyms import spells
 from kbwiki.text.lexicon import GENERIC_HEADS
 from kbwiki.text.normal import clean_line
 from kbwiki.text.terms import Term, head_of, singular
@@ -45,10 +46,8 @@ def bracket_aliases(
                         long = phrase.name
                     yield long, Alias(singular(part), "acronym", lang_of(part))
                     continue
-            last = before.split()[-1] if before.strip() else ""
-            is_short = _ACRONYM.fullmatch(last) and last not in WORD.findall(part)
-            if not name and is_short and expansion(last, part) == part:
-                yield singular(last), Alias(singular(part), "acronym", lang_of(part))
+            if not name and (spelt := _spelt_out(text, match, found, part)):
+                yield spelt
                 continue
             if phrase and not name and (shorter := _abbreviated(phrase.name, part)):
                 long, short = shorter
@@ -65,6 +64,21 @@ def bracket_aliases(
             else:
                 name = part
                 yield whole, Alias(part, "translation", lang_of(part))
+
+
+def _spelt_out(
+    text: str, match: re.Match[str], found: list[Term], part: str
+) -> tuple[str, Alias] | None:
+    """Return (name, alias) where a bracket spells out the acronym that stands before it."""
+    last = (text[: match.start()].split() or [""])[-1]
+    at = text.find(part, match.start(1), match.end(1))
+    begin = max((t for t in found if t.start == at), key=lambda t: t.end, default=None)
+    ends = any(t.end == at + len(part) for t in found)
+    if begin is None or not ends or not _ACRONYM.fullmatch(last) or not spells(last, part):
+        return None
+    return begin.name + text[begin.end : at + len(part)], Alias(
+        singular(last), "acronym", lang_of(last)
+    )
 
 
 def _phrase_before(found: list[Term], at: int) -> Term | None:
@@ -151,7 +165,7 @@ def _translated(
 
     «обучение в контексте (in-context learning)»: a translation that is longer than the phrase takes
     the phrase before the preposition too; one that stays longer by two words translates more than
-    we see. Of a subject that is being defined the whole is translated, however short:
+    we see. Of a subject that is being defined one word in the singular translates the whole:
     «обратное распространение ошибки (backpropagation) — это».
     """
     words = WORD.findall(part)
@@ -161,7 +175,7 @@ def _translated(
         or not lemma_key(part)
     ):
         return None
-    if is_subject and len(words) <= len(phrase.key.split()):
+    if is_subject and len(words) == 1 and part == singular(part):
         return phrase.name
     n_whole = len(phrase.key.split())
     tail = _tail(found, phrase)

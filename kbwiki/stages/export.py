@@ -28,6 +28,10 @@ LOGGED = "logged_call"
 """The setting that holds the last call to a model whose cost the log tells."""
 _LOG_HEAD = "# Log\n"
 _NEW = ".kbwiki-new"
+_NOT_TAKEN = (
+    "a person changed a part of this file that is made anew each time; it was left as it is, and a "
+    "later version will lie beside it. Delete the file to have it made anew"
+)
 
 
 @dataclass(slots=True)
@@ -71,12 +75,6 @@ def run(services: Services) -> Outcome:
     note = "{} added, {} changed, {} removed".format(*counts)
     note += f", edits of {len(taken)} pages taken in" if taken else ""
     return Outcome(n_done=sum(counts), note=note, failures=tuple(changes.refused))
-
-
-_NOT_TAKEN = (
-    "a person changed a part of this file that is made anew each time; it was left as it is, and a "
-    "later version will lie beside it"
-)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Literal
 
+from kbwiki.text.acronyms import spells
 from kbwiki.text.lexicon import BACKGROUND, BARE_METHODS, BARE_NAMES, CONTRASTS
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.terms import head_of
@@ -217,11 +218,8 @@ def _by_meaning(concepts: Sequence[Named], embed: EmbedNames) -> list[Likeness]:
 
 def _in_full(concept: Named) -> str:
     """Return what an acronym stands for, if a name of the concept says it; else the title."""
-    if not concept.title.isupper():
-        return concept.title
-    lang = lang_of(concept.title)
-    longer = (n for n in concept.names if " " in n and not n.isupper() and lang_of(n) == lang)
-    return min(longer, key=lambda n: (len(n), n), default=concept.title)
+    long = (name for name in concept.names if spells(concept.title, name))
+    return min(long, key=lambda n: (len(n), n), default=concept.title)
 
 
 def _within(concepts: list[Named], vectors: "Floats") -> list[Likeness]:

@@ -43,7 +43,7 @@ begin
     end if;
     return query
     with word as materialized (
-        select w.pool, w.entry_id, w.score from kb.search_words(question, pools, null, null, n, 3000, n) w
+        select w.pool, w.entry_id, w.score from kb.search_words(question, pools, null, null, n, greatest(3000, n), n) w
     ),
     near as materialized (
         select v.pool, v.entry_id, v.mean, v.best

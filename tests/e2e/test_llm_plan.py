@@ -144,7 +144,7 @@ def test_a_first_plan_says_what_is_a_guess_and_names_what_mends_it(
     run: Run, gemini: FakeGemini
 ) -> None:
     code, out, _ = run("plan", "papers")
-    assert (code, "are a guess" in out) == (0, True)
+    assert (code, "is a guess" in out) == (0, True)
     assert run("build", "papers/associative-scan.md")[0] == 0
     _, out, _ = run("plan", "papers", "--json")
     plans = {row["stage"]: row for row in map(json.loads, out.splitlines())}

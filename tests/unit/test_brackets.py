@@ -32,12 +32,12 @@ def aliases(text: str) -> list[tuple[str, str, str]]:
         ),
         pytest.param(
             "An RNN (recurrent neural network) is a model.",
-            ("RNN", "recurrent neural network", "acronym"),
+            ("recurrent neural network", "RNN", "acronym"),
             id="acronym first",
         ),
         pytest.param(
             "Сеть СППР (система поддержки принятия решений) помогает.",
-            ("СППР", "система поддержки принятия решений", "acronym"),
+            ("система поддержки принятия решений", "СППР", "acronym"),
             id="Russian acronym first",
         ),
         pytest.param(
@@ -66,6 +66,26 @@ def aliases(text: str) -> list[tuple[str, str, str]]:
             id="a subject as a whole, in one word",
         ),
         pytest.param(
+            "Сходимость градиентного спуска (gradient descent) является темой.",
+            ("градиентный спуск", "gradient descent", "translation"),
+            id="the tail of a subject",
+        ),
+        pytest.param(
+            "Матрица весов (weights) — это таблица.",
+            ("вес", "weights", "translation"),
+            id="the tail of a subject, a plural",
+        ),
+        pytest.param(
+            "Отличие ALiBi (attention with linear biases) от других мало.",
+            ("attention with linear biases", "ALiBi", "acronym"),
+            id="acronym with a small word left out",
+        ),
+        pytest.param(
+            "Идёт внедрение СППР (систем поддержки принятия решений) всюду.",
+            ("система поддержки принятия решений", "СППР", "acronym"),
+            id="acronym first, in another case",
+        ),
+        pytest.param(
             "backpropagation of errors (обратное распространение) is a way.",
             ("backpropagation of errors", "обратное распространение", "translation"),
             id="an English subject as a whole",
@@ -88,6 +108,15 @@ def test_a_bracket_renames_the_phrase_before_it(text: str, alias: tuple[str, str
         "The results (see the table below) are good.",
         "Результаты (см. рис. 2) хороши.",
         "A product in WY (WY representation) is compact.",
+        "An NN (neural Turing machine) is large.",
+        "The US (unlike other states) votes.",
+        "Here ИИ (и другие) не нужны.",
+        "Это ПО (по отзывам) медленное.",
+        "В БД (более двух таблиц) порядок.",
+        "An OS (on server) runs.",
+        "The API (a public interface) is old.",
+        "A DB (described below) is small.",
+        "The CPU (compared per unit) is fast.",
         "The model (a large one) is slow.",
     ],
 )
