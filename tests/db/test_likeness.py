@@ -144,6 +144,26 @@ def test_an_acronym_is_compared_by_what_it_stands_for(
     assert frozenset(("RNN", "Рекуррентная сеть")) in _pairs(store, "doubtful")
 
 
+def test_an_acronym_of_two_things_joins_neither(store: Store, tmp_path: Path) -> None:
+    texts = {
+        "a.md": "# Agents\n\n**RL** (reinforcement learning) is a method that trains. RL needs "
+        "rewards. **Reinforcement learning** is old.\n",
+        "b.md": "# Vectors\n\n**RL** (representation learning) is a method that learns. RL needs "
+        "data. **Representation learning** is new.\n",
+        "в.md": "# Завод\n\n**ПО** (производственное объединение) — это завод. **Производственное "
+        "объединение** выпускает станки.\n",
+        "г.md": "# Код\n\n**ПО** (программное обеспечение) — это код. **Программное "
+        "обеспечение** решает задачи.\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    store.build(*(tmp_path / name for name in texts))
+    assert {
+        "Reinforcement learning", "Representation learning",
+        "Производственное объединение", "Программное обеспечение",
+    } <= _titles(store)  # fmt: skip
+
+
 def test_it_works_without_an_embedder(store: Store, notes: Path) -> None:
     report = store.build(notes)["resolve"]
     assert report.n_failed == 0

@@ -637,6 +637,26 @@ def test_a_rare_domain_is_found_among_many_memories_of_another(agent: Agent) -> 
     assert len(ids(ann, "kafka consumer", topic="t")) == 1
 
 
+def test_a_domain_is_found_where_another_has_more_than_is_read_of_a_word(agent: Agent) -> None:
+    ann = agent(vectors=False)
+    say(ann, "deploy", domain="b")
+    ann.database.connection.execute(
+        """
+        with many as (
+            insert into kb.memory
+                (text, text_key, cleaned, text_sha, lang, agent, session, at, domain)
+            select 'deploy deploy ' || n, 'deploy deploy ' || n, 'deploy deploy ' || n,
+                   kb.sha('deploy deploy ' || n), 'en', 'ann', '', now(), 'a'
+            from generate_series(1, 3500) n
+            returning id
+        )
+        select kb.index_memories(array_agg(id)) from many
+        """
+    )
+    ann.database.run("fold_tally")
+    assert len(ids(ann, "deploy", domain="b")) == 1
+
+
 OLD = ["1950-01-01", "2024-06-01T00:00:00Z"]
 
 

@@ -90,3 +90,19 @@ def test_a_chunk_that_another_removes_meanwhile_leaves_nothing(
     assert _sizes(store)[0] == 1
     store.database.connection.execute("delete from kb.chunk")
     assert _sizes(store) == [0, 0]
+
+
+def test_a_second_passage_of_a_source_stands_before_what_hardly_fits(
+    store: Store, tmp_path: Path
+) -> None:
+    filler = "The crew rested and had tea before it went on with the day. " * 40
+    told = "The valve torque calibration procedure is in force."
+    texts = {"handbook.md": f"# Handbook\n\n{told}\n\n{filler}\n\n{filler}\n\n{told}\n"}
+    for at in range(8):
+        texts[f"note{at}.md"] = f"# Note {at}\n\nIn case {at} somebody named a valve in passing.\n"
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, "utf-8")
+    store.build(tmp_path, names=("ingest",))
+    query = Query("valve torque calibration procedure", mode="text", types=("source",), k=3)
+    hits = search(store.database, query, None).hits
+    assert ["torque" in hit.text for hit in hits] == [True, True, False]

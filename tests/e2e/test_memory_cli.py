@@ -224,6 +224,8 @@ def test_the_end_of_a_turn_is_remembered(run: Run, tmp_path: Path, url: str) -> 
         {"type": "user", "message": {"content": [{"type": "text", "text": "Почему ORA-12154?"}]}},
         {"type": "user", "isMeta": True, "message": {"content": "<meta>"}},
         {"type": "user", "message": {"content": [{"type": "tool_result", "content": "x"}]}},
+        {"type": "user", "isCompactSummary": True, "message": {"content": "This goes on from"}},
+        {"type": "user", "message": {"content": "[Request interrupted by user]"}},
         {"type": "user", "toolUseResult": "a long log " * 100_000, "message": {"content": []}},
         {"type": "assistant", "message": {"content": [{"type": "text", "text": answer}]}},
         "not an object",
