@@ -397,6 +397,7 @@ def _slow_build(
     process = start(folder, url, sys.executable, "-c", program, "build", "notes", *args)
     n_read = "select count(*) from kb.extraction"
     assert _until(lambda: _one(url, n_read) == N_QUICK, process), process.communicate()
+    time.sleep(1)  # a row is in the store a moment before the one who saved it has counted it
     return process
 
 
