@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
 from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
-from kbwiki.errors import ConfigError, KbwikiError
+from kbwiki.errors import ConfigError, InputError, KbwikiError
 from kbwiki.records import Answer, Chain, Hit
 from kbwiki.search import Found, Query, search, usable_embedder
 
@@ -31,6 +32,8 @@ class Show:
 
 def ask(query: Query, show: Show, db: str | None) -> None:
     """Print an answer and the passages; exit with 4 where nothing was found."""
+    if show.save and show.hits_only:
+        raise InputError("query: --hits-only makes no answer to --save.", "Leave one of them out.")
     place = find_place(db)
     with open_database(place) as database:
         embedder = embedder_for(place, database, query.mode)
@@ -171,8 +174,9 @@ def _chain_json(chain: Chain) -> list[dict[str, str]]:
     return [start, *steps]
 
 
-def _bold(snippet: str) -> str:
-    parts = escape(snippet).split("**")
-    return "".join(
-        f"[bold yellow]{part}[/bold yellow]" if i % 2 else part for i, part in enumerate(parts)
-    )
+def _bold(snippet: str) -> Text:
+    """Return a snippet whose matched words stand out; no mark-up, since words may end in ``\\``."""
+    text = Text("   ")
+    for n, part in enumerate(snippet.split("**")):
+        text.append(part, "bold yellow" if n % 2 else "")
+    return text

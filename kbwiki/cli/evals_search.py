@@ -45,6 +45,10 @@ def measure_search(
         results: Results = {}
         for one in run_questions(database, questions, embedder, wanted, max(DEPTH, *ks), step):
             results.setdefault(one.mode, []).append(one)
+    if not results:
+        raise InputError(
+            f"{file}: nothing was measured, for vectors need their model.", "See above."
+        )
     if out_file:
         _save(out_file, results)
     groups = {"all": questions}

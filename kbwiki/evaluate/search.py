@@ -82,11 +82,12 @@ def read_questions(path: Path, database: Database) -> list[Question]:
     Raises InputError for a line that is none, and for a page that the store does not hold.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        lines = path.read_text("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: it cannot be read.", "Give a file of JSON lines.") from error
     pages = _Pages(database)
-    out = [_question(f"{path}, line {n}", line, pages) for n, line in enumerate(lines, 1) if line]
+    rows = ((n, line) for n, line in enumerate(lines, 1) if line.strip())
+    out = [_question(f"{path}, line {n}", line, pages) for n, line in rows]
     if not out:
         raise InputError(f"{path}: it holds no question.", "One JSON object a line.")
     return out
@@ -97,7 +98,8 @@ def _question(where: str, line: str, pages: "_Pages") -> Question:
     try:
         row = json.loads(line)
         text = clean_question(row["question"])
-        names = [[one] if isinstance(one, str) else list(one) for one in row["expect"]]
+        wanted = [row["expect"]] if isinstance(row["expect"], str) else row["expect"]
+        names = [[one] if isinstance(one, str) else list(one) for one in wanted]
         expect = tuple(frozenset(pages.slug(name) for name in one) for one in names)
         identifier, kind = str(row.get("id", where)), str(row.get("kind", ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

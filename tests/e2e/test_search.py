@@ -254,3 +254,36 @@ def test_the_questions_of_the_demo_name_pages_that_exist(demo_url: str) -> None:
         "definition", "exact", "abstract", "chain", "crosslingual",
     }  # fmt: skip
     assert {q.lang for q in questions} == {"en", "ru"}
+
+
+@pytest.mark.parametrize("question", ["phi", "softmax phi", "what is lambda", "что такое beta"])
+def test_formulas_in_a_passage_are_printed_as_they_are(run: Run, question: str) -> None:
+    code, out, err = run("query", question, "--hits-only")
+    assert (code, err) == (0, "")
+    assert "1. " in out
+
+
+def test_hits_alone_are_no_answer_to_save(run: Run) -> None:
+    code, out, err = run("query", "what are fast weights", "--save", "--hits-only")
+    assert (code, out) == (1, "")
+    assert "--hits-only makes no answer to --save" in err
+
+
+def test_eval_reads_files_of_other_programs(run: Run, tmp_path: Path) -> None:
+    row = {"id": "a", "question": "что такое сюрприз", "expect": "ru/сюрприз.md"}
+    text = json.dumps(row, ensure_ascii=False).replace("такое", "такое\u2028")
+    (tmp_path / "q.jsonl").write_text(f"\ufeff\r\n{text}\r\n \n", "utf-8")
+    code, out, err = run("eval", "search", "q.jsonl", "--json")
+    assert (code, err) == (0, "")
+    assert {line["n"] for line in _lines(out)} == {1}
+
+
+def test_eval_of_vectors_alone_without_their_model_says_so(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = {"id": "a", "question": "what are fast weights", "expect": ["fast-weights.md"]}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row), "utf-8")
+    monkeypatch.setenv("KBWIKI_EMBEDDER", "e5-small-q4")
+    code, out, err = run("eval", "search", "q.jsonl", "--mode", "vector")
+    assert (code, out) == (1, "")
+    assert "nothing was measured" in err
