@@ -68,7 +68,7 @@ def _many(keeper: Keeper, embedder: Embedder) -> None:
         _insert(keeper, embedder, texts[at : at + BATCH], at, draw)
     keeper.database.run("fold_tally")
     index_many(keeper)
-    connection.execute("analyze")
+    connection.execute("vacuum (analyze)")  # the server does it of itself within a minute or two
     row(f"{MANY:,} memories indexed", f"{time.perf_counter() - began:.0f} s")
     questions = [" ".join(draw.choice(sentences).split()[:10]) for _ in range(210)]
     questions = [q for q in questions if any(c.isalpha() for c in q)]
