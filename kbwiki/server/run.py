@@ -49,7 +49,7 @@ class _Server(uvicorn.Server):
 def serve_http(app: App, host: str, port: int, certificate: Path | None, key: Path | None) -> None:
     """Serve until SIGTERM or Ctrl-C; raise ConfigError where the address cannot be had."""
     # Idle streams would else end, and calls with them, before the calls are answered.
-    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]
+    AppStatus.disable_automatic_graceful_drain()  # type: ignore[no-untyped-call]  # sse-starlette gives it none
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     config = uvicorn.Config(
         app,

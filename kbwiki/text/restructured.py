@@ -28,6 +28,7 @@ _UNSEEN = {
 _MARKS: dict[str, MarkKind] = {
     "strong": "bold", "emphasis": "bold", "literal": "code", "math": "math", "reference": "link",
 }  # fmt: skip
+_INNER: dict[str, BlockKind] = {"list_item": "item", "block_quote": "quote"}
 _TEXTS = {"paragraph", "term", "line", "caption", "attribution", "rubric", "subtitle"}
 
 
@@ -77,8 +78,7 @@ class _Reader:
             elif name in _TEXTS:
                 self.text(child, kind)
             elif name not in _UNSEEN:
-                inner: BlockKind = {"list_item": "item", "block_quote": "quote"}.get(name, kind)  # type: ignore[assignment]
-                self.walk(child, inner, level)
+                self.walk(child, _INNER.get(name, kind), level)
 
     def verbatim(self, node: Any) -> None:
         """Append code as it is, or a formula between its signs."""

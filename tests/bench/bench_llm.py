@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from fakes.fake_gemini import FakeGemini, Request, Step  # noqa: E402
-from fakes.model import MODEL, reader  # noqa: E402
+from fakes.fake_gemini import FakeGemini, Request, Step  # noqa: E402 - the path is set above
+from fakes.model import MODEL, reader  # noqa: E402 - the path is set above
 
 DOCUMENTS = 200
 CONCURRENCY = 8

@@ -25,11 +25,11 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 sys.path.insert(0, str(HERE.parent))
 
-from fakes.serving import basic, free_port, open_desk, serving  # noqa: E402
-from fixture import build_fixture  # noqa: E402
+from fakes.serving import basic, free_port, open_desk, serving  # noqa: E402 - the path is set above
+from fixture import build_fixture  # noqa: E402 - the path is set above
 
-from kbwiki.server.desk import ROLES  # noqa: E402
-from kbwiki.server.registry import tools_of  # noqa: E402
+from kbwiki.server.desk import ROLES  # noqa: E402 - the path is set above
+from kbwiki.server.registry import tools_of  # noqa: E402 - the path is set above
 
 NODE_DIR = ROOT / ".conformance"
 PACKAGES = NODE_DIR / "node_modules" / "@modelcontextprotocol"

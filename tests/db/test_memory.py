@@ -558,7 +558,7 @@ def test_a_private_memory_is_its_owners_alone(agent: Agent) -> None:
     assert secret not in [row["id"] for row in keep.list_memories(bob)]
     for look in (keep.why, keep.forget, keep.restore):
         with pytest.raises(NotFoundError):
-            look(bob, secret)  # type: ignore[operator]
+            look(bob, secret)
     with pytest.raises(NotFoundError):
         say(bob, "something", edge_type="CAUSED_BY", to=secret)
     # A shared memory said next to a private one does not carry its words.

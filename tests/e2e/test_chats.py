@@ -222,7 +222,7 @@ def test_one_pause_holds_all_workers(setup: Setup, name: str) -> None:
     with ThreadPoolExecutor(5) as pool:
         waiting = [pool.submit(other) for _ in range(3)]
         refused = pool.submit(first)
-        poll(lambda: chat._patient._limiter.paused_s > 0)  # type: ignore[attr-defined]
+        poll(lambda: chat._patient._limiter.paused_s > 0)
         gate.wait(10)
         assert refused.result(10) == ["a"]
         assert [w.result(10) for w in waiting] == [["b"]] * 3
@@ -636,9 +636,9 @@ def test_without_a_base_url_a_key_goes_to_its_own_provider(monkeypatch: pytest.M
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/")
     gemini, openai = make_chat("gemini", key=KEY), make_chat("openai", "gpt-6-luna", key=KEY)
-    options = gemini._client._api_client._http_options  # type: ignore[attr-defined]
+    options = gemini._client._api_client._http_options
     assert options.base_url == "https://generativelanguage.googleapis.com/"
-    assert str(openai._client.base_url) == "https://api.openai.com/v1/"  # type: ignore[attr-defined]
+    assert str(openai._client.base_url) == "https://api.openai.com/v1/"
     assert KEY not in repr([gemini, openai, Account(KEY)])
     gemini.close()
     openai.close()
@@ -648,7 +648,7 @@ def test_vertex_is_asked_by_project_with_a_token(setup: Setup) -> None:
     from google.oauth2.credentials import Credentials
 
     account = Account(base_url=setup.server.url, project="p1", location="europe-west1")
-    token = Credentials("a-token")  # type: ignore[no-untyped-call]
+    token = Credentials("a-token")
     chat = GeminiChat("gemini-2.5-flash", account, Way(patience=QUICK), credentials=token)
     setup.chats.append(chat)
     setup.server.script(found("a"))

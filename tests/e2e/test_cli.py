@@ -130,10 +130,10 @@ def test_status_tells_counts_staleness_and_failures(built: Run, tmp_path: Path) 
     code, out, _ = built("status", "--json")
     [status] = _objects(out)
     assert code == 0
-    assert (status["sources"], status["stale"]["extract"]) == (2, 0)  # type: ignore[index]
-    assert status["stale"]["embed"] > 0  # type: ignore[index]
-    assert status["engines"] == ["local-1"] or str(status["engines"][0]).startswith("local")  # type: ignore[index]
-    assert [f["item"] for f in status["failures"]] == ["papers/empty.md"]  # type: ignore[attr-defined]
+    assert (status["sources"], status["stale"]["extract"]) == (2, 0)
+    assert status["stale"]["embed"] > 0
+    assert status["engines"] == ["local-1"] or str(status["engines"][0]).startswith("local")
+    assert [f["item"] for f in status["failures"]] == ["papers/empty.md"]
     code, out, err = built("status")
     assert "papers/empty.md" in err
     assert re.search(r"^sources +2", out, re.MULTILINE)

@@ -330,7 +330,7 @@ def test_a_build_that_is_killed_ten_times_ends_as_one_that_was_not(
     n_killed = 0
     for point in sorted(random.Random(7).sample(range(1, total - 20), 10)):
         process = start(folder, killed, *KBWIKI, "build", "notes")
-        if _until(lambda point=point: progress() >= point, process):  # type: ignore[misc]
+        if _until(lambda point=point: progress() >= point, process):
             process.kill()
         n_killed += process.wait(WAIT_S) == -signal.SIGKILL
         process.communicate()  # closes the pipes

@@ -40,7 +40,7 @@ def new(tmp_path: Path) -> Iterator[New]:
     made: list[Cluster] = []
 
     def make(home: Path | str = ".kbwiki", **options: object) -> Cluster:
-        made.append(locate(tmp_path / home, **options))  # type: ignore[arg-type]
+        made.append(locate(tmp_path / home, **options))
         return made[-1]
 
     yield make

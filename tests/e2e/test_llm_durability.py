@@ -152,7 +152,7 @@ def test_a_build_that_is_killed_ten_times_ends_alike_and_pays_for_no_reply_twice
     with FakeGemini(reader, DELAY_S) as fake:
         for point in sorted(random.Random(7).sample(range(1, total), KILLS)):
             process = start(folder, killed, fake, "build", "notes")
-            if _until(lambda point=point: len(fake.asked()) >= point, process):  # type: ignore[misc]
+            if _until(lambda point=point: len(fake.asked()) >= point, process):
                 process.kill()
             n_killed += process.wait(WAIT_S) == -signal.SIGKILL
             process.communicate()  # closes the pipes

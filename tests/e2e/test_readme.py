@@ -54,7 +54,7 @@ def test_the_table_of_commands_is_complete_and_says_what_help_says() -> None:
     import typer.main
 
     group = typer.main.get_command(app)
-    commands = group.commands  # type: ignore[attr-defined]
+    commands = group.commands
     table = dict(re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", README, re.MULTILINE))
     texts = {name: (command.help or "").splitlines()[0] for name, command in commands.items()}
     assert table == texts
@@ -70,7 +70,7 @@ def test_every_option_has_a_help_text() -> None:
         for name, inner in getattr(command, "commands", {}).items():
             walk(inner, f"{path} {name}")
 
-    for name, command in typer.main.get_command(app).commands.items():  # type: ignore[attr-defined]
+    for name, command in typer.main.get_command(app).commands.items():
         walk(command, name)
 
 

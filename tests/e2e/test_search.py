@@ -11,6 +11,8 @@ from conftest import ROOT, Demo, Store, copy_of
 from kbwiki import db, embedded
 from kbwiki.cli import main
 from kbwiki.embedders import Embedder
+from kbwiki.memory.keeper import literal
+from kbwiki.question import find_named
 
 Run = Callable[..., tuple[int, str, str]]
 MODES = ("text", "vector", "graph", "hybrid")
@@ -106,9 +108,9 @@ def test_the_chain_is_the_same_in_json_and_from_a_russian_question(run: Run) -> 
     code, out, _ = run("query", question, "--json", "--hits-only")
     assert code == 0
     about = _lines(out)[-1]
-    named = [one["title"] for one in about["named"]]  # type: ignore[attr-defined]
+    named = [one["title"] for one in about["named"]]
     assert named == ["Linear RNN", "Associative scan", "M3 optimizer"]
-    first = about["between"][0]  # type: ignore[index]
+    first = about["between"][0]
     assert [step.get("label") for step in first] == [None, "uses", "used_in", "basis_of"]
 
 
@@ -119,7 +121,7 @@ def test_the_chain_is_the_same_in_json_and_from_a_russian_question(run: Run) -> 
 def test_a_question_about_two_concepts_returns_what_lies_between(run: Run, question: str) -> None:
     code, out, _ = run("query", question, "--json", "--hits-only", "-k", "5")
     *hits, about = _lines(out)
-    middles = {chain[1]["title"] for chain in about["shared"]}  # type: ignore[attr-defined]
+    middles = {chain[1]["title"] for chain in about["shared"]}
     assert {"Linear RNN", "Test-time training"} <= middles
     assert {"concepts/linear-rnn", "concepts/test-time-training"} & {h["slug"] for h in hits}
     assert code == 0
@@ -177,7 +179,7 @@ def test_a_question_in_the_other_language_is_answered_with_citations(
     hits = [line for line in _lines(out) if "rank" in line]
     assert code == 0
     assert answer["answer"]
-    for statement in answer["answer"]:  # type: ignore[attr-defined]
+    for statement in answer["answer"]:
         assert all(1 <= n <= len(hits) for n in statement["cites"])
     assert slug in {hit["slug"] for hit in hits}
 
@@ -219,7 +221,7 @@ def test_eval_measures_all_modes_side_by_side(run: Run, tmp_path: Path) -> None:
     hybrid = tables["in en", "hybrid"]
     assert (hybrid["recall@1"], hybrid["all@5"], hybrid["nDCG@10"], hybrid["MRR"]) == (1, 1, 1, 1)
     assert tables["in ru", "hybrid"]["recall@1"] == 0.5
-    assert len(tables["all", "text"]["hybrid gains at 5"]) == 3  # type: ignore[arg-type]
+    assert len(tables["all", "text"]["hybrid gains at 5"]) == 3
     ranked = _lines((tmp_path / "ranked.jsonl").read_text("utf-8"))
     assert len(ranked) == 8
     code, out, _ = run(*args)
@@ -261,6 +263,39 @@ def test_formulas_in_a_passage_are_printed_as_they_are(run: Run, question: str) 
     code, out, err = run("query", question, "--hits-only")
     assert (code, err) == (0, "")
     assert "1. " in out
+
+
+UNNAMED = (
+    "which one hides the facts among a lot of other text",
+    "how are rules of learning from 1949 used now",
+    "что решает, сколько запомнить", "как ускорить обучение на длинных текстах",
+)  # fmt: skip
+
+
+def test_what_words_and_vectors_put_first_stays_first_where_no_concept_is_named(
+    demo_url: str, embedder: Embedder
+) -> None:
+    with closing(db.connect(demo_url)) as database:
+        n_moved = 0
+        for question in UNNAMED:
+            assert find_named(database, question) == []
+            vector = embedder.embed([question], "query")[0]
+            params = {
+                "question": question, "vector": literal(vector), "model": embedder.name,
+                "pools": ["en", "ru"], "kinds": None, "sources": None, "named": [], "n": 20,
+            }  # fmt: skip
+            ranked = {
+                mode: database.dicts("search_entries", {**params, "mode": mode})
+                for mode in ("no walk", "graph", "hybrid")
+            }
+            for pool in ("en", "ru"):
+                first = {
+                    mode: next(row["entry_id"] for row in rows if row["pool"] == pool)
+                    for mode, rows in ranked.items()
+                }
+                assert first["hybrid"] == first["no walk"]
+                n_moved += first["graph"] != first["no walk"]
+        assert n_moved  # the walk alone would have put another first
 
 
 def test_hits_alone_are_no_answer_to_save(run: Run) -> None:

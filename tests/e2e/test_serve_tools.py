@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_annotations_and_schemas_are_true(served: Served) -> None:
 
 
 def test_search_finds_in_both_languages_and_says_why(served: Served) -> None:
-    client = lambda: served.client(headers=basic("ann"))  # noqa: E731
+    client = partial(served.client, headers=basic("ann"))
     found = call(client(), "wiki_search", query="associative scan", k=3)
     assert 1 <= len(found["hits"]) <= 3
     hit = found["hits"][0]
@@ -116,7 +117,7 @@ def test_search_finds_in_both_languages_and_says_why(served: Served) -> None:
 
 
 def test_a_page_is_read_by_slug_title_or_alias_with_what_it_cites(served: Served) -> None:
-    client = lambda: served.client(headers=basic("ann"))  # noqa: E731
+    client = partial(served.client, headers=basic("ann"))
     page = call(client(), "wiki_read", page="associative scan")
     assert page["slug"] == "concepts/associative-scan"
     assert page["redirected_from"] == ""
@@ -171,7 +172,7 @@ def test_a_long_page_comes_in_parts(served: Served, wiki: str) -> None:
 
 
 def test_the_graph_is_walked_by_type_and_direction_and_between_two(served: Served) -> None:
-    client = lambda: served.client(headers=basic("ann"))  # noqa: E731
+    client = partial(served.client, headers=basic("ann"))
     around = call(client(), "wiki_graph", slug="associative scan", depth=2)
     assert around["edges"]
     assert {"head", "type", "tail", "evidence", "confidence"} <= around["edges"][0].keys()
@@ -192,7 +193,7 @@ def test_the_graph_is_walked_by_type_and_direction_and_between_two(served: Serve
 
 
 def test_lists_and_status(served: Served) -> None:
-    client = lambda: served.client(headers=basic("ann"))  # noqa: E731
+    client = partial(served.client, headers=basic("ann"))
     pages = call(client(), "wiki_list")
     assert pages["total"] == len(pages["pages"])
     assert {p["kind"] for p in call(client(), "wiki_list", kind="source")["pages"]} == {"source"}
@@ -207,13 +208,13 @@ def test_pages_are_resources_with_completion(served: Served) -> None:
         listed = (await c.list_resources()).resources
         uri = next(str(r.uri) for r in listed if "associative-scan" in str(r.uri))
         contents = (await c.read_resource(uri)).contents
-        assert "# Associative scan" in contents[0].text  # type: ignore[union-attr]
+        assert "# Associative scan" in contents[0].text
         assert (await c.list_resource_templates()).resource_templates[0].name == "article"
         with pytest.raises(MCPError) as error:
             await c.read_resource("kbwiki://article/concepts/nowhere")
         assert error.value.code == -32602
         prompt = await c.get_prompt("ask_wiki", {"question": "что такое скан?"})
-        assert "что такое скан?" in prompt.messages[0].content.text  # type: ignore[union-attr]
+        assert "что такое скан?" in prompt.messages[0].content.text
         with pytest.raises(MCPError):
             await c.get_prompt("ask_wiki", {})
 

@@ -44,7 +44,7 @@ class Web:
         def answer(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(status)
             # As a browser's server sends letters: bytes of UTF-8.
-            handler._headers_buffer.append(f"Location: {target}\r\n".encode())  # type: ignore[attr-defined]
+            handler._headers_buffer.append(f"Location: {target}\r\n".encode())
             handler.end_headers()
 
         self.pages[path] = answer

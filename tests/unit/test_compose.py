@@ -21,7 +21,7 @@ _FOOTNOTE = re.compile(r"\[\^\d+\]")
 def statement(text: str, at: int = 0, source: str = "a", **more: object) -> Statement:
     lang: Lang = "en"
     facts = {"page": None, "heading": "", "rank": 0.9, "defines": False, **more}
-    return Statement(1, source, source.upper(), at, at + len(text), text, lang, **facts)  # type: ignore[arg-type]
+    return Statement(1, source, source.upper(), at, at + len(text), text, lang, **facts)
 
 
 def page(body: str) -> str:

@@ -59,7 +59,7 @@ def ranked(documents: dict[str, Document]) -> Ranked:
     total = sum(counts.values(), Counter[str]())
     kept = [c for c in concepts if c.stands(total[c.key], len(places[c.key]))]
     return {
-        name: sorted((c for c in kept if n[c.key]), key=lambda c, n=n: rank_key(c, n[c.key]))  # type: ignore[misc]
+        name: sorted((c for c in kept if n[c.key]), key=lambda c, n=n: rank_key(c, n[c.key]))
         for name, n in counts.items()
     }
 

@@ -13,7 +13,7 @@ def found(text: str, *names: Name) -> list[str]:
 
 
 def name(words: str, **kinds: object) -> Name:
-    return Name(lemma_key(words), words, **kinds)  # type: ignore[arg-type]
+    return Name(lemma_key(words), words, **kinds)
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_signs_of_no_table_are_no_rows() -> None:
 
 def _each_font(writer: PdfWriter, key: str) -> None:
     for page in writer.pages:
-        for font in page["/Resources"]["/Font"].values():  # type: ignore[index]
+        for font in page["/Resources"]["/Font"].values():
             font.get_object().pop(key, None)
 
 
