@@ -28,7 +28,7 @@ T = TypeVar("T")
 SCHEMA = "kb"
 MIN_POSTGRES = 150000
 MIN_PGVECTOR = (0, 7, 0)
-TRIES = 5
+TRIES = 8
 # Two processes met: a deadlock, a failed serialisation, the same new row. Trying again helps.
 COLLISIONS = frozenset({"40P01", "40001", "23505"})
 _NAME = re.compile(r"^-- name: (\w+)[ \t]*\n", re.MULTILINE)

@@ -14,6 +14,7 @@ from kbwiki.errors import InputError
 from kbwiki.question import Named, find_named, is_about, is_language, lang_of_question
 from kbwiki.records import Chain, Hit, Lang, Step
 from kbwiki.text.normal import canonical_key, clean_line
+from kbwiki.vectors import literal
 
 if TYPE_CHECKING:
     from kbwiki.embedders import Embedder
@@ -145,7 +146,7 @@ def _is_supported(
 def _vector(embedder: "Embedder | None", query: Query) -> str | None:
     if embedder is None or query.mode == "text":
         return None
-    return "[" + ",".join(f"{x:.7g}" for x in embedder.embed([query.question], "query")[0]) + "]"
+    return literal(embedder.embed([query.question], "query")[0])
 
 
 def _sources(database: Database, query: Query) -> list[int] | None:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from kbwiki.errors import InputError
-from kbwiki.memory.keeper import Keeper, again_on_collision, find, word
+from kbwiki.memory.keeper import Keeper, find, transact, word
 from kbwiki.text.normal import clean_line, shorten
 
 
@@ -65,7 +65,7 @@ def forget(keeper: Keeper, memory_id: int, dry_run: bool = False) -> str:
         if beside:
             database.run("index_memories", {"ids": beside})
 
-    again_on_collision(database, delete)
+    transact(database, delete)
     return f"{named} is forgotten."
 
 
@@ -103,7 +103,7 @@ def restore(keeper: Keeper, memory_id: int) -> None:
         keeper.database.run("restore_memory", {"id": memory_id})
         keeper.database.run("supersede_memory", {"id": memory_id, "by": None})
 
-    again_on_collision(keeper.database, bring_back)
+    transact(keeper.database, bring_back)
 
 
 def why(keeper: Keeper, memory_id: int) -> dict[str, Any]:

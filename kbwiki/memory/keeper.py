@@ -2,27 +2,24 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from kbwiki.db import Database, sqlstate
+from kbwiki.db import Database, again_on_collision
 from kbwiki.embedders import Embedder
-from kbwiki.errors import DatabaseError, InputError, NotFoundError
+from kbwiki.errors import InputError, NotFoundError
 from kbwiki.memory.guards import cleaned
 from kbwiki.records import Lang
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.text.words import lang_of, stream
+from kbwiki.vectors import literal, query_that_saves
 
 POOLS = ("memory/en", "memory/ru")
 MAX_QUERY = 2000
 """Characters of a text by which others are looked for."""
-MAX_INDEXED_DIM = 2000
 MAX_EXACT = 5000
 """Vectors of a language that are compared one by one; more get an index."""
-_TRIES = 8
-# Two agents met: a deadlock, a failed serialisation, the same new row. Trying again helps.
-_COLLISIONS = {"40P01", "40001", "23505"}
 
 T = TypeVar("T")
 # A canonical key knows no minus and no case: -1 is not 1, and -x is not -X.
@@ -87,11 +84,6 @@ def word(value: str, what: str) -> str:
     return line
 
 
-def literal(vector: Sequence[float]) -> str:
-    """Return a vector as pgvector reads it."""
-    return "[" + ",".join(f"{x:.7g}" for x in vector) + "]"
-
-
 def embed(keeper: Keeper, text: str, kind: str) -> str | None:
     """Return a text's vector as a literal, or None without an embedder."""
     if keeper.embedder is None:
@@ -103,11 +95,10 @@ def save_vectors(keeper: Keeper, shas: list[str], pools: list[str], vectors: lis
     """Store vectors of the keeper's embedder under the hashes of their texts."""
     assert keeper.embedder is not None
     database = keeper.database
-    name = "save_vectors" if keeper.embedder.dim <= MAX_INDEXED_DIM else "save_halfvecs"
     if database.value("read_setting", {"name": "embedder"}) is None:
         database.run("save_setting", {"name": "embedder", "value": keeper.embedder.name})
     params = {"model": keeper.embedder.name, "shas": shas, "pools": pools, "vectors": vectors}
-    database.run(name, params)
+    database.run(query_that_saves(keeper.embedder.dim), params)
 
 
 def index_many(keeper: Keeper) -> None:
@@ -129,20 +120,14 @@ def ensure_background(keeper: Keeper) -> None:
     save_vectors(keeper, shas, ["background"] * len(rows), [literal(v) for v in vectors])
 
 
-def again_on_collision(database: Database, action: Callable[[], T]) -> T:
+def transact(database: Database, action: Callable[[], T]) -> T:
     """Return what an action returns in one transaction, tried again if another was in its way."""
 
     def attempt() -> T:
         with database.transaction():
             return action()
 
-    for _ in range(_TRIES - 1):
-        try:
-            return attempt()
-        except DatabaseError as error:
-            if sqlstate(error) not in _COLLISIONS:
-                raise
-    return attempt()
+    return again_on_collision(attempt)
 
 
 def find(keeper: Keeper, memory_id: int) -> dict[str, object]:

@@ -13,12 +13,12 @@ from kbwiki.memory.keeper import (
     MAX_QUERY,
     Keeper,
     Words,
-    again_on_collision,
     embed,
     ensure_background,
     find,
     index_many,
     save_vectors,
+    transact,
     word,
     words_of,
 )
@@ -126,7 +126,7 @@ def remember(keeper: Keeper, note: Note) -> Kept:
         _join_named(keeper, note, row["id"], kept)
         return kept
 
-    kept = again_on_collision(keeper.database, keep)
+    kept = transact(keeper.database, keep)
     if isinstance(kept, int):
         keeper.database.run("save_refusal", {"agent": keeper.agent, "memory_id": kept})
         raise InputError(

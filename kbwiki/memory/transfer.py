@@ -14,15 +14,15 @@ from kbwiki.errors import InputError
 from kbwiki.memory.guards import check_secrets, check_text
 from kbwiki.memory.keeper import (
     Keeper,
-    again_on_collision,
     ensure_background,
     index_many,
-    literal,
     save_vectors,
+    transact,
     word,
     words_of,
 )
 from kbwiki.memory.remember import EDGE_TYPES, check_essence, neighbours, save_edge, save_similar
+from kbwiki.vectors import literal
 
 BATCH = 64
 
@@ -171,9 +171,7 @@ def import_memories(
     last: dict[str, int] = {}
     for at in range(0, len(placed), BATCH):
         some = placed[at : at + BATCH]
-        done.n_edges += again_on_collision(
-            keeper.database, partial(_import_edges, keeper, some, known, last)
-        )
+        done.n_edges += transact(keeper.database, partial(_import_edges, keeper, some, known, last))
         for _ in some:
             on_step()
     keeper.database.run("fold_tally")
@@ -246,7 +244,7 @@ def _import_batch(
             database.run("index_memories", {"ids": sorted({*fresh, *beside})})
         return out
 
-    kept = again_on_collision(database, keep)
+    kept = transact(database, keep)
     done.refused += clashes
     for memory_id, row, is_new in kept:
         done.n_new += is_new

@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from kbwiki.db import Database
 from kbwiki.errors import ConfigError, ModelError
 from kbwiki.stages.stage import BATCH, Services, Stage
+from kbwiki.vectors import literal, query_that_saves
 
 TEXTS_PER_ITEM = 32
-MAX_INDEXED_DIM = 2000
-"""pgvector indexes a ``vector`` of at most so many dimensions; a longer one is a ``halfvec``."""
-
 MAX_EXACT = 50_000
 """Vectors of a language that are compared one by one; more get an index."""
 
@@ -68,10 +66,9 @@ def save(services: Services, item: Texts, vectors: list[list[float]]) -> None:
     embedder = services.embedder()
     database = services.database
     database.run("save_setting", {"name": "embedder", "value": embedder.name})
-    name = "save_vectors" if embedder.dim <= MAX_INDEXED_DIM else "save_halfvecs"
-    texts = ["[" + ",".join(f"{x:.7g}" for x in vector) + "]" for vector in vectors]
+    texts = list(map(literal, vectors))
     params = {"model": embedder.name, "shas": list(item.shas), "pools": list(item.pools)}
-    database.run(name, {**params, "vectors": texts})
+    database.run(query_that_saves(embedder.dim), {**params, "vectors": texts})
 
 
 def finish(services: Services) -> str:

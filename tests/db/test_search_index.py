@@ -106,3 +106,31 @@ def test_a_second_passage_of_a_source_stands_before_what_hardly_fits(
     query = Query("valve torque calibration procedure", mode="text", types=("source",), k=3)
     hits = search(store.database, query, None).hits
     assert ["torque" in hit.text for hit in hits] == [True, True, False]
+
+
+WALKED = {
+    "en": ("how does the slow valve fail in winter", "The slow valve does fail in winter.",
+           "In winter the slow valve of the **{0}** does fail.", "The **{0}** is a device."),
+    "ru": ("почему медленный клапан ломается зимой", "Медленный клапан ломается зимой.",
+           "Зимой медленный клапан прибора **{0}** ломается.", "**{0}** — это прибор."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lang", WALKED)
+def test_what_fits_best_stays_first_where_no_concept_is_named(
+    store: Store, tmp_path: Path, lang: str
+) -> None:
+    question, best, near, about = WALKED[lang]
+    texts = {"best.md": best, "about.md": f"# Zetatron\n\n{about.format('Zetatron')}\n"}
+    texts |= {f"near{at}.md": near.format("Zetatron") for at in range(9)}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(f"{text}\n\n{len(name)} {name}\n", "utf-8")
+    store.build(tmp_path)
+    first = {}
+    for mode in ("text", "graph", "hybrid"):
+        found = search(store.database, Query(question, mode=mode, types=("source",)), None)
+        assert not found.named
+        first[mode] = found.hits[0].text
+    assert first["text"].startswith(best)
+    assert not first["graph"].startswith(best)  # the walk puts what the others lead to first
+    assert first["hybrid"] == first["text"]

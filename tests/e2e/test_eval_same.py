@@ -54,6 +54,8 @@ def test_no_two_things_become_one_among_names_that_the_rules_were_not_set_with(
     assert everything["false_merges"] == 0.0
     assert isinstance(everything["queued"], float)
     assert everything["queued"] < 0.35
+    assert isinstance(everything["duplicates"], float)
+    assert everything["duplicates"] < 0.1
 
 
 def test_a_file_of_ones_own_and_the_store_is_left_as_it_was(

@@ -11,8 +11,6 @@ from conftest import ROOT, Demo, Store, copy_of
 from kbwiki import db, embedded
 from kbwiki.cli import main
 from kbwiki.embedders import Embedder
-from kbwiki.memory.keeper import literal
-from kbwiki.question import find_named
 
 Run = Callable[..., tuple[int, str, str]]
 MODES = ("text", "vector", "graph", "hybrid")
@@ -263,39 +261,6 @@ def test_formulas_in_a_passage_are_printed_as_they_are(run: Run, question: str) 
     code, out, err = run("query", question, "--hits-only")
     assert (code, err) == (0, "")
     assert "1. " in out
-
-
-UNNAMED = (
-    "which one hides the facts among a lot of other text",
-    "how are rules of learning from 1949 used now",
-    "что решает, сколько запомнить", "как ускорить обучение на длинных текстах",
-)  # fmt: skip
-
-
-def test_what_words_and_vectors_put_first_stays_first_where_no_concept_is_named(
-    demo_url: str, embedder: Embedder
-) -> None:
-    with closing(db.connect(demo_url)) as database:
-        n_moved = 0
-        for question in UNNAMED:
-            assert find_named(database, question) == []
-            vector = embedder.embed([question], "query")[0]
-            params = {
-                "question": question, "vector": literal(vector), "model": embedder.name,
-                "pools": ["en", "ru"], "kinds": None, "sources": None, "named": [], "n": 20,
-            }  # fmt: skip
-            ranked = {
-                mode: database.dicts("search_entries", {**params, "mode": mode})
-                for mode in ("no walk", "graph", "hybrid")
-            }
-            for pool in ("en", "ru"):
-                first = {
-                    mode: next(row["entry_id"] for row in rows if row["pool"] == pool)
-                    for mode, rows in ranked.items()
-                }
-                assert first["hybrid"] == first["no walk"]
-                n_moved += first["graph"] != first["no walk"]
-        assert n_moved  # the walk alone would have put another first
 
 
 def test_hits_alone_are_no_answer_to_save(run: Run) -> None:
