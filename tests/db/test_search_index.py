@@ -109,8 +109,8 @@ def test_a_second_passage_of_a_source_stands_before_what_hardly_fits(
 
 
 WALKED = {
-    "en": ("how does the slow valve fail in winter", "The slow valve does fail in winter.",
-           "In winter the slow valve of the **{0}** does fail.", "The **{0}** is a device."),
+    "en": ("how slowly does it break when frozen", "It breaks slowly when frozen.",
+           "When frozen, the **{0}** breaks slowly.", "The **{0}** is a device."),
     "ru": ("почему медленный клапан ломается зимой", "Медленный клапан ломается зимой.",
            "Зимой медленный клапан прибора **{0}** ломается.", "**{0}** — это прибор."),
 }  # fmt: skip
