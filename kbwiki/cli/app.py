@@ -35,7 +35,7 @@ MaxCost = Annotated[
 Prune = Annotated[
     bool, typer.Option("--prune", help="Remove sources whose files are gone from these folders.")
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would change.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="With --prune: only say what would go.")]
 Names = Annotated[
     list[str], typer.Argument(metavar="PATHS...", help="Files, folders, addresses; - for stdin.")
 ]
@@ -98,6 +98,8 @@ def build(
         from kbwiki.cli.intake import only_paths
         from kbwiki.cli.money import show_plan
 
+        if prune:
+            ingest(names, prune, dry_run=True, db=db, as_json=as_json)
         show_plan(only_paths(names), db=db, as_json=as_json)
         return
     from kbwiki.cli.intake import Wanted
@@ -111,6 +113,7 @@ def build(
 def ingest(
     names: Names,
     prune: Prune = False,
+    dry_run: DryRun = False,
     force: Annotated[
         bool, typer.Option("--force", help="Take in what would be quarantined.")
     ] = False,
@@ -126,6 +129,14 @@ def ingest(
     as_json: Json = False,
 ) -> None:
     """Read files into sources and chunks."""
+    if dry_run:
+        from kbwiki.cli.curate import preview_prune
+        from kbwiki.cli.intake import only_paths
+
+        if not prune:
+            raise typer.BadParameter("it goes with --prune", param_hint="--dry-run")
+        preview_prune(only_paths(names), db=db, as_json=as_json)
+        return
     from kbwiki.cli.intake import Wanted
     from kbwiki.cli.run import run_stages
 
@@ -330,58 +341,6 @@ def config(as_json: Json = False) -> None:
 
 
 @app.command()
-def merge(
-    first: Annotated[
-        str, typer.Argument(help="Concept that stays; or `list`, for what is decided or doubtful.")
-    ],
-    second: Annotated[str | None, typer.Argument(help="Concept that becomes a name of it.")] = None,
-    apart: Annotated[
-        bool, typer.Option("--apart", help="Decide that they are two, and stay two.")
-    ] = False,
-    dry_run: DryRun = False,
-    db: Db = None,
-    as_json: Json = False,
-) -> None:
-    """Make two concepts one, or list what was decided and what is doubtful."""
-    from kbwiki.cli import curate
-
-    if second is None and first == "list":
-        curate.list_decisions(db=db, as_json=as_json)
-        return
-    if second is None:
-        raise typer.BadParameter("name the second concept", param_hint="SECOND")
-    decide = curate.set_apart if apart else curate.merge
-    decide(first, second, dry_run=dry_run, db=db, as_json=as_json)
-
-
-@app.command()
-def unmerge(
-    concept: Annotated[str, typer.Argument(help="Concept into which others were merged.")],
-    alias: Annotated[str | None, typer.Argument(help="Name to split out of it.")] = None,
-    dry_run: DryRun = False,
-    db: Db = None,
-    as_json: Json = False,
-) -> None:
-    """Take a merge back, or split a name out of a concept."""
-    from kbwiki.cli import curate
-
-    curate.unmerge(concept, alias, dry_run=dry_run, db=db, as_json=as_json)
-
-
-@app.command()
-def rm(
-    files: Annotated[list[str], typer.Argument(help="Files as `kbwiki sources` names them.")],
-    dry_run: DryRun = False,
-    db: Db = None,
-    as_json: Json = False,
-) -> None:
-    """Remove sources and all that nothing else supports."""
-    from kbwiki.cli import curate
-
-    curate.remove(files, dry_run=dry_run, db=db, as_json=as_json)
-
-
-@app.command()
 def plan(
     paths: Annotated[
         list[Path] | None, typer.Argument(help="Files and folders to read besides.")
@@ -410,6 +369,7 @@ def cost(
 def _add_groups() -> None:
     from kbwiki.cli.cache import cache_app
     from kbwiki.cli.database import database_app
+    from kbwiki.cli.decide import merge, rm, unmerge
     from kbwiki.cli.evals import eval_app
     from kbwiki.cli.hook import hook_app
     from kbwiki.cli.memory import TOP, memory_app
@@ -417,6 +377,9 @@ def _add_groups() -> None:
     from kbwiki.cli.source import source_app, sources
 
     verbs: dict[str, Callable[..., None]] = {
+        "merge": merge,
+        "unmerge": unmerge,
+        "rm": rm,
         **TOP,
         "serve": serve,
         "audit": audit,

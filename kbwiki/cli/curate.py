@@ -8,6 +8,7 @@ from kbwiki.cli.console import out, print_json, print_table
 from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.curate import Effect
+from kbwiki.stages import ingest
 from kbwiki.stages.files import uri_of
 from kbwiki.stages.stage import Services
 
@@ -80,6 +81,30 @@ def remove(names: list[str], dry_run: bool, db: str | None, as_json: bool) -> No
     _decide(change, dry_run, db, as_json)
 
 
+def preview_prune(paths: list[Path], db: str | None, as_json: bool) -> None:
+    """Say which files have vanished from these folders, and what would go with them."""
+    place = find_place(db)
+    with (
+        open_database(place) as database,
+        open_services(place, database, paths=paths) as (services, _),
+    ):
+        gone, left = ingest.vanished(services)
+        effect = curate.remove_sources(services, [*gone, *left], dry_run=True)
+    if as_json:
+        print_json({"vanished": gone, "removed": effect.removed, "dry_run": True})
+        return
+    for uri in gone:
+        out.print(f"vanished: {uri}", markup=False)
+    _print_effect(effect)
+    out.print("dry run: nothing was changed" if gone else "dry run: no file has vanished")
+
+
+def _print_effect(effect: Effect) -> None:
+    for verb, names in (("removed", effect.removed), ("added", effect.added)):
+        for kind, name in names:
+            out.print(f"{verb} {kind}: {name}", markup=False)
+
+
 def _decide(
     change: Callable[[Services], Effect], dry_run: bool, db: str | None, as_json: bool
 ) -> None:
@@ -89,9 +114,7 @@ def _decide(
     if as_json:
         print_json({"added": effect.added, "removed": effect.removed, "dry_run": dry_run})
     else:
-        for verb, names in (("removed", effect.removed), ("added", effect.added)):
-            for kind, name in names:
-                out.print(f"{verb} {kind}: {name}", markup=False)
+        _print_effect(effect)
         if dry_run:
             out.print("dry run: nothing was changed")
     if not dry_run:

@@ -258,7 +258,7 @@ def finish(services: Services) -> str:
     del services.memo["ingest"]
     run.readers.close()
     counts = Counter(kind for uri, kind in run.kinds.items() if uri not in run.todo)
-    moved, n_renamed, vanished, unsure = _lost(services, run)
+    moved, n_renamed, vanished, unsure = _lost(run, _names(services))
     counts["new"] -= n_renamed
     said = [f"{counts['new']} new", f"{counts['changed']} changed", f"{counts['same']} as before"]
     with services.database.transaction():
@@ -297,14 +297,48 @@ def _several(uris: list[str], what: str) -> str:
     return f"{len(uris)} {what} ({shown})"
 
 
-def _lost(services: Services, run: _Run) -> tuple[list[str], int, list[str], list[str]]:
+def vanished(services: Services) -> tuple[list[str], list[str]]:
+    """Return the uris that a run over these paths would prune; nothing is taken in or let go.
+
+    With them come the other names of their bytes that stand for other bytes by now. Files that are
+    new or changed are hashed, to tell a file that was moved from one that is gone.
+    """
+    run = _run(services)
+    names = _names(services)
+    owner = {uri: source_id for source_id, uris in names.items() for uri in uris}
+    seen: list[str] = []
+    left: list[str] = []
+    while items := pending(services, seen):
+        for item in items:
+            seen.append(item.uri)
+            try:
+                _, sha = read_file(item, services.max_file_bytes)
+            except InputError:
+                continue  # it keeps what the store has of it
+            if item.uri in owner:
+                names[owner[item.uri]].remove(item.uri)
+                left.append(item.uri)
+            for row in services.database.dicts("find_source", {"sha256": sha}):
+                names[owner[row["uris"][0]]].append(item.uri)
+    del services.memo["ingest"]
+    gone = _lost(run, names)[2]
+    pruned = {owner[uri] for uri in gone}
+    return gone, [uri for uri in left if owner[uri] in pruned and uri not in names[owner[uri]]]
+
+
+def _names(services: Services) -> dict[int, list[str]]:
+    """Return the uris of each source."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for row in services.database.dicts("list_source_uris"):
+        names[row["source_id"]].append(row["uri"])
+    return names
+
+
+def _lost(run: _Run, names: dict[int, list[str]]) -> tuple[list[str], int, list[str], list[str]]:
     """Return the uris under this run's folders that were not seen there: moved ones, those that
     are gone, and those of which the walk can tell nothing. With the moved ones comes how many of
     them stand under a name that is new.
     """
-    names: dict[int, list[str]] = defaultdict(list)
-    for row in services.database.dicts("list_source_uris"):
-        names[row["source_id"]].append(row["uri"])
     moved: list[str] = []
     n_renamed = 0
     vanished: list[str] = []

@@ -100,6 +100,39 @@ def built(
         yield _runner(cluster.url(copy), tmp_path, monkeypatch, capsys)
 
 
+@pytest.mark.parametrize(
+    ("gone", "removed"),
+    [
+        ("внимание.md", "removed concept: Линейное внимание"),
+        ("fast-weights.md", "removed concept: Fast weights"),
+    ],
+)
+def test_a_dry_prune_says_what_would_go_and_a_moved_file_is_not_among_it(
+    built: Run, tmp_path: Path, gone: str, removed: str
+) -> None:
+    papers = tmp_path / "papers"
+    other = next(path for path in papers.iterdir() if path.name != gone)
+    (papers / "copy.md").write_bytes((papers / gone).read_bytes())
+    built("ingest", "papers")
+    # The bytes of one name are other ones now, of the other moved: what they were is gone.
+    (papers / gone).unlink()
+    (papers / "copy.md").write_text("# Память\n\nВ ней нет ничего из прежнего.\n", "utf-8")
+    other.rename(papers / "новое имя.md")
+    code, out, _ = built("ingest", "papers", "--prune", "--dry-run")
+    assert code == 0
+    assert re.findall("^vanished: .*", out, re.M) == [f"vanished: papers/{gone}"]
+    assert removed in out.splitlines()
+    assert out.endswith("dry run: nothing was changed\n")
+    sources = {row["uri"] for row in _objects(built("sources", "--json")[1])}
+    assert sources == {"papers/copy.md", f"papers/{gone}", f"papers/{other.name}"}
+    assert '"vanished": ["papers/' in built("build", "papers", "--prune", "--dry-run", "--json")[1]
+    assert "1 pruned" in built("ingest", "papers", "--prune")[1]
+    sources = {row["uri"] for row in _objects(built("sources", "--json")[1])}
+    assert sources == {"papers/copy.md", "papers/новое имя.md"}
+    assert "no file has vanished" in built("ingest", "papers", "--prune", "--dry-run")[1]
+    assert built("ingest", "papers", "--dry-run")[0] == 2
+
+
 def test_each_stage_is_a_command_and_says_what_it_did(run: Run) -> None:
     for stage in STAGES:
         args = [stage, "papers"] if stage == "ingest" else [stage]
