@@ -13,7 +13,6 @@ from kbwiki.db import Database
 from kbwiki.errors import InputError, NotFoundError
 from kbwiki.stages import link, resolve
 from kbwiki.stages.stage import Services
-from kbwiki.text.concepts import Decision
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.words import lemma_key
 
@@ -53,29 +52,30 @@ def set_apart(services: Services, first: str, second: str, dry_run: bool = False
 def unmerge(
     services: Services, name: str, part: str | None = None, dry_run: bool = False
 ) -> Effect:
-    """Take back what was merged into a concept by hand; with ``part``, split that name out of it.
+    """Take back the last merge into a concept; with ``part``, split that name out of it.
 
     Raises InputError where there is nothing to take apart.
     """
     database = services.database
     concept = _concept(database, name)
+    keys = {lemma_key(n) for n in concept["names"]}
+    merged = [m for m in database.dicts("list_merges") if {m["first"], m["second"]} & keys]
     if part is None:
-        keys = {lemma_key(n) for n in concept["names"]}
-        if not any(d.same and {d.first, d.second} & keys for d in _by_hand(database)):
+        if not merged:
             raise InputError(
                 f"unmerge: nothing was merged into {concept['title']} by hand.",
                 "Name the alias to split out: kbwiki unmerge CONCEPT ALIAS.",
             )
-        return _apply(services, lambda: _forget(database, keys), dry_run)
-    if any(d.same and lemma_key(part) in {d.first, d.second} for d in _by_hand(database)):
-        return _apply(services, lambda: _forget(database, {lemma_key(part)}), dry_run)
-    if lemma_key(part) not in {lemma_key(n) for n in concept["names"]} - {
-        lemma_key(concept["title"])
-    }:
+        return _apply(services, lambda: _forget(database, merged[:1]), dry_run)
+    key = lemma_key(part)
+    of_part = [m for m in merged if m["second"] == key] or [m for m in merged if m["first"] == key]
+    if of_part:
+        return _apply(services, lambda: _forget(database, of_part), dry_run)
+    if key not in keys - {lemma_key(concept["title"])}:
         raise InputError(
             f"unmerge: {part} is no other name of {concept['title']}.", "See `kbwiki show`."
         )
-    if not database.dicts("list_candidate_keys", {"keys": [lemma_key(part)]}):
+    if not database.dicts("list_candidate_keys", {"keys": [key]}):
         raise InputError(
             f"unmerge: no source says anything of {part} by itself.", "It stays a name."
         )
@@ -101,13 +101,8 @@ def remove_sources(services: Services, uris: Sequence[str], dry_run: bool = Fals
     return _apply(services, remove, dry_run)
 
 
-def _by_hand(database: Database) -> list[Decision]:
-    return database.rows("list_decisions", Decision)
-
-
-def _forget(database: Database, keys: set[str]) -> None:
-    for key in sorted(keys):
-        database.run("delete_decisions", {"key": key})
+def _forget(database: Database, merged: Sequence[dict[str, Any]]) -> None:
+    database.run_many("delete_decision", merged)
 
 
 def _decision(first: str, second: str, same: bool) -> dict[str, object]:

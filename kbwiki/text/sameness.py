@@ -9,12 +9,15 @@ a synonym from an opposite, so there they only help to say what a person should 
 
 import re
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from kbwiki.text.acronyms import spells
+from kbwiki.text.acronyms import SMALL, spells
+from kbwiki.text.glossary import glossary
 from kbwiki.text.lexicon import BACKGROUND, BARE_METHODS, BARE_NAMES, CONTRASTS
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.terms import head_of
@@ -100,7 +103,8 @@ def find_likenesses(
     Without ``embed`` only names are read. A concept is in at most one sure pair of each band.
     """
     found: dict[frozenset[str], Likeness] = {}
-    for likeness in (*_by_form(concepts), *(_by_meaning(concepts, embed) if embed else ())):
+    by_names = (*_by_form(concepts), *_by_glossary(concepts))
+    for likeness in (*by_names, *(_by_meaning(concepts, embed) if embed else ())):
         pair = frozenset((likeness.first, likeness.second))
         if pair not in settled and (pair not in found or likeness.is_sure > found[pair].is_sure):
             found[pair] = likeness
@@ -148,12 +152,16 @@ def _pair(
 def _by_form(concepts: Sequence[Named]) -> list[Likeness]:
     """Return pairs of which one is the other with its kind, or the same words in another order."""
     by_key = {lemma_key(name): c for c in concepts for name in (*c.names, c.title)}
+    by_letters = {key: c for key, c in by_key.items() if " " not in key}
     by_words: dict[frozenset[str], Named] = {}
     words_in_order = sorted(k for k in by_key if " " not in k)
     out: list[Likeness] = []
     for concept in concepts:
         key = lemma_key(concept.title)
-        words = frozenset(key.split())
+        words = frozenset(key.split()) - SMALL
+        joined = by_letters.get(key.replace(" ", ""), concept)
+        if joined is not concept and len(key) > MIN_CUT and _fit(concept, joined):
+            out.append(_pair(concept, joined, "form", True, 0.9, "the same letters, spaces aside"))
         other = by_words.setdefault(words, concept)
         if other is not concept and len(words) > 1 and _fit(concept, other):
             out.append(_pair(concept, other, "form", False, 0.5, "the same words in another order"))
@@ -167,6 +175,31 @@ def _by_form(concepts: Sequence[Named]) -> list[Likeness]:
             sure = owner.kind != "person" and (not is_name or _is_proper(owner.title))
             out.append(_pair(concept, owner, "form", sure, 0.9, "one is the other with its kind"))
     return out
+
+
+def _by_glossary(concepts: Sequence[Named]) -> list[Likeness]:
+    """Return pairs of which the glossary of standard terms says that they are or may be one."""
+    meanings, unsure = glossary()
+    owners = {lemma_key(name): c for c in concepts for name in (*c.names, c.title)}
+    by_meaning: dict[str, set[str]] = defaultdict(set)
+    for key in owners.keys() & meanings.keys():
+        by_meaning[meanings[key]].add(key)
+    sure = [pair for keys in by_meaning.values() for pair in pairwise(sorted(keys))]
+    out: list[Likeness] = []
+    for pair in (*sure, *(pair for pair in unsure if owners.keys() >= set(pair))):
+        a, b = (owners[key] for key in pair)
+        is_sure = pair not in unsure and not (_is_bilingual(a) and _is_bilingual(b))
+        if a is not b and _fit(a, b):
+            score = 0.9 if is_sure else 0.6
+            out.append(_pair(a, b, "form", is_sure, score, "so says the glossary"))
+    return out
+
+
+def _differ_in_glossary(a: Named, b: Named) -> bool:
+    """Tell whether two titles are standard terms of different meanings."""
+    meanings, _ = glossary()
+    one, other = (meanings.get(lemma_key(x.title)) for x in (a, b))
+    return one is not None and other is not None and one != other
 
 
 def _cut_from(word: str, words: list[str]) -> str:
@@ -346,6 +379,7 @@ def _across(
         return None
     least = SURE_BACKED if is_backed else SURE
     sure = ranks[1] == 0 and csls >= least[0] and lead >= least[1] and _is_like(a, b, csls, sound)
+    sure = sure and not _differ_in_glossary(a, b)
     is_far = ranks[0] > DOUBT_RANKS[0] or ranks[1] > DOUBT_RANKS[1]
     enough = DOUBT_NEAREST if ranks[1] <= 1 else DOUBT_CSLS
     if not sure and (is_far or (csls < enough and not is_backed)):

@@ -11,8 +11,11 @@ on conflict (first, second) do update
 set same = excluded.same, first_title = excluded.first_title, second_title = excluded.second_title,
     decided_at = now();
 
--- name: delete_decisions
-delete from kb.decision where same and (first = %(key)s or second = %(key)s);
+-- name: list_merges
+select first, second from kb.decision where same order by decided_at desc, first, second;
+
+-- name: delete_decision
+delete from kb.decision where first = %(first)s and second = %(second)s;
 
 -- name: list_decided
 select first_title, second_title, same, decided_at from kb.decision order by first_title, second_title;

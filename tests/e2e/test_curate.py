@@ -102,6 +102,21 @@ def test_a_chain_of_merges_ends_in_the_concept_that_stays(built: Store) -> None:
     assert _state(built) == before
 
 
+def test_merges_are_taken_back_one_by_one_the_last_first(built: Store) -> None:
+    states = [_state(built)]
+    for pair in (("Kernel attention", "linear attention"), ("Titans", "Линейное внимание")):
+        merge(built.services(), *pair)
+        built.build(names=AFTER)
+        states.append(_state(built))
+    remove_sources(built.services(), ["b.md"])
+    built.build(*(built.root / name for name in NOTES))
+    assert _state(built) == states[2]
+    for expected in (states[1], states[0]):
+        unmerge(built.services(), "linear attention")
+        built.build(names=AFTER)
+        assert _state(built) == expected
+
+
 def test_a_name_can_be_split_out_of_its_concept(built: Store) -> None:
     [page] = built.database.dicts("find_page", {"slug": "", "keys": ["linear attention"]})
     assert page["key"] == "линейное внимание"

@@ -1,0 +1,72 @@
+"""The glossary of standard terms, and what it says of two names."""
+
+import csv
+from importlib import resources
+
+import pytest
+
+from kbwiki.text.glossary import glossary
+from kbwiki.text.sameness import Likeness, Named, find_likenesses
+from kbwiki.text.words import lang_of, lemma_key
+
+
+def _likeness(*names: str, alias: str = "") -> list[Likeness]:
+    named = [
+        Named(lemma_key(name), name, "concept", (name, *filter(None, [alias])), {})
+        for name in names
+    ]
+    return find_likenesses(named, None, frozenset())
+
+
+def test_each_row_translates_english_into_russian_and_no_name_has_two_sure_meanings() -> None:
+    text = (resources.files("kbwiki") / "text" / "glossary.tsv").read_text("utf-8")
+    rows = list(csv.DictReader(text.splitlines(), delimiter="\t"))
+    assert len(rows) > 400
+    meanings: dict[str, set[str]] = {}
+    for row in rows:
+        assert (lang_of(row["english"]), lang_of(row["russian"])) == ("en", "ru"), row
+        assert row["sure"] in {"yes", "no"}
+        if row["sure"] == "yes":
+            for name in (row["english"], row["russian"]):
+                meanings.setdefault(lemma_key(name), set()).add(row["english"])
+    assert [name for name, found in meanings.items() if len(found) > 1] == []
+    assert len({(row["english"], row["russian"]) for row in rows}) == len(rows)
+    sure, unsure = glossary()
+    assert len(unsure) == sum(row["sure"] == "no" for row in rows)
+    assert sure.keys() == meanings.keys()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Дисперсия", "Variance"),
+        ("Языковые модели", "Language model"),
+        ("Двоичный поиск", "Бинарный поиск"),
+        ("Data set", "Dataset"),
+        ("Мета обучение", "Метаобучение"),
+    ],
+)
+def test_two_names_of_one_thing_need_no_vectors(one: str, other: str) -> None:
+    [likeness] = _likeness(one, other)
+    assert likeness.is_sure
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Ядро", "Kernel"),
+        ("Analysis of time series", "Time-series analysis"),
+        ("Анализ рядов для времени", "Анализ времени рядов"),
+    ],
+)
+def test_a_word_of_many_things_waits_for_a_person(one: str, other: str) -> None:
+    [likeness] = _likeness(one, other)
+    assert not likeness.is_sure
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("Дисперсия", "Covariance"), ("Матрица", "Inverse matrix"), ("GPT 12 3", "GPT 1 23")],
+)
+def test_other_terms_are_not_alike(one: str, other: str) -> None:
+    assert _likeness(one, other) == []
