@@ -16,11 +16,11 @@ from kbwiki.errors import InputError
 
 NOTES = {
     "en.md": "# Machine translation\n\n**Machine translation** is a task of language processing. "
-    "Machine translation needs a **loss function** and the **knowledge graph** of a domain. The "
-    "loss function is measured against text. **Long-term memory** helps machine translation. "
-    "A loss function is a number.\n",
+    "Machine translation needs a **Lyapunov function** and the **knowledge graph** of texts. The "
+    "Lyapunov function is measured against text. **Long-term memory** helps machine translation. "
+    "A Lyapunov function is a number.\n",
     "ru.md": "# Машинный перевод\n\n**Машинный перевод** — это задача обработки языка. Машинному "
-    "переводу нужны **функция потерь** и **граф знаний**. Функция потерь — это число. "
+    "переводу нужны **функция Ляпунова** и **граф знаний**. Функция Ляпунова — это число. "
     "**Кратковременная память** мешает машинному переводу. Граф знаний — это связи.\n",
     "club.md": "# Tennessee Titans\n\n**Tennessee Titans** is a club of American football. The "
     "Tennessee Titans play in Nashville. **Money demand** is a want of cash. Money "
@@ -67,21 +67,21 @@ def _pairs(store: Store, status: str) -> set[frozenset[str]]:
 def test_two_languages_of_one_concept_share_a_page_and_opposites_do_not(built: Store) -> None:
     merged = _pairs(built, "merged")
     assert frozenset(("Machine translation", "Машинный перевод")) in merged
-    assert frozenset(("Loss function", "Функция потерь")) in merged
+    assert frozenset(("Lyapunov function", "Функция Ляпунова")) in merged
     titles = _titles(built)
     for pair in merged:
         assert len(pair & titles) == 1
     assert {"Long-term memory", "Кратковременная память"} <= titles
     assert {"Titans", "Tennessee Titans"} <= titles
     assert DOUBTFUL in _pairs(built, "doubtful")
-    [gone] = {"Loss function", "Функция потерь"} - titles
+    [gone] = {"Lyapunov function", "Функция Ляпунова"} - titles
     name = gone.lower().replace(" ", "-")
     assert "redirect: true" in built.files()[f"concepts/{name}.md"].decode()
 
 
 def test_what_was_joined_can_be_split_and_joined_again(built: Store) -> None:
     before = built.files()
-    pair = frozenset(("Loss function", "Функция потерь"))
+    pair = frozenset(("Lyapunov function", "Функция Ляпунова"))
     [kept] = pair & _titles(built)
     [gone] = pair - {kept}
     unmerge(built.services(), kept, gone)
@@ -98,7 +98,7 @@ def test_a_person_settles_what_is_doubtful(built: Store) -> None:
     assert DOUBTFUL not in _pairs(built, "doubtful")
     assert _titles(built) >= DOUBTFUL
     with pytest.raises(InputError, match="are one concept"):
-        set_apart(built.services(), "Loss function", "Функция потерь")
+        set_apart(built.services(), "Lyapunov function", "Функция Ляпунова")
 
 
 def test_the_queue_is_listed_with_reasons_and_settled_from_the_command_line(
@@ -167,7 +167,8 @@ def test_an_acronym_of_two_things_joins_neither(store: Store, tmp_path: Path) ->
 def test_it_works_without_an_embedder(store: Store, notes: Path) -> None:
     report = store.build(notes)["resolve"]
     assert report.n_failed == 0
-    assert {"Loss function", "Функция потерь"} <= _titles(store)
+    assert {"Lyapunov function", "Функция Ляпунова"} <= _titles(store)
+    assert len({"Machine translation", "Машинный перевод"} & _titles(store)) == 1
 
 
 def test_files_one_by_one_in_any_order_end_in_the_same_wiki(
