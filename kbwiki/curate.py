@@ -83,19 +83,22 @@ def unmerge(
     return _apply(services, lambda: database.run("save_decision", row), dry_run)
 
 
-def remove_sources(services: Services, uris: Sequence[str], dry_run: bool = False) -> Effect:
-    """Remove files from the store with all that nothing else supports.
+def remove_sources(services: Services, names: Sequence[str], dry_run: bool = False) -> Effect:
+    """Remove files from the store with all that nothing else supports, and filed questions.
 
-    Raises NotFoundError for a uri that the store does not hold; then nothing is removed.
+    ``names`` are uris of files and slugs of answers. Raises NotFoundError for one that the store
+    does not hold; then nothing is removed.
     """
     database = services.database
-    found = {row["uri"] for row in database.dicts("find_uris", {"uris": list(uris)})}
-    missing = [uri for uri in uris if uri not in found]
+    known = {row["uri"] for row in database.dicts("find_uris", {"uris": list(names)})}
+    filed = {row["slug"] for row in database.dicts("list_filed")} & set(names)
+    missing = [name for name in names if name not in known | filed]
     if missing:
         raise NotFoundError(f"{missing[0]}: the store holds no such file.", "See `kbwiki sources`.")
 
     def remove() -> None:
-        database.run("delete_uris", {"uris": list(uris)})
+        database.run("unfile_answers", {"slugs": sorted(filed)})
+        database.run("delete_uris", {"uris": sorted(known)})
         database.run("delete_sources_without_uri")
 
     return _apply(services, remove, dry_run)

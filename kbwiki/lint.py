@@ -37,6 +37,7 @@ def lint(database: Database, stale: dict[str, int]) -> list[Finding]:
         *_contradicted(wiki),
         *_edges(database),
         *_doubles(database),
+        *_unanswered(database),
         *_lonely(wiki),
     ]
     return sorted(found, key=lambda f: (f.level, f.rule, f.where, f.what))
@@ -88,6 +89,12 @@ def _doubles(database: Database) -> Iterator[Finding]:
         if row["status"] == "doubtful":
             what = f"it may be {row['second_title']} ({row['reason']}); see `kbwiki merge list`"
             yield Finding("note", "double", row["first_title"], what)
+
+
+def _unanswered(database: Database) -> Iterator[Finding]:
+    for row in database.dicts("list_unanswered"):
+        what = f"nothing in the wiki answers: {row['question'][:80]}"
+        yield Finding("note", "unanswered", f"{row['slug']}.md", what)
 
 
 def _lonely(wiki: Wiki) -> Iterator[Finding]:

@@ -1,5 +1,6 @@
 """A question before it is searched: cleaned, its language, the concepts that it names."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbwiki.db import Database
@@ -72,6 +73,25 @@ def find_named(database: Database, question: str) -> list[Named]:
         )
         at = stop
     return list(out.values())
+
+
+def has_content(question: str) -> bool:
+    """Tell whether a question holds a word that something can be looked for by."""
+    from kbwiki.text.asking import content_words
+
+    return bool(content_words(question))
+
+
+def unnamed_words(question: str, named: Sequence[Named]) -> list[str]:
+    """Return the words that say what a question is about, but those of concepts it names."""
+    from kbwiki.text.asking import asked_words
+
+    firsts = {word.lemma: word for word in reversed(asked_words(question))}
+    return [
+        word.text
+        for word in sorted(firsts.values(), key=lambda w: w.start)
+        if not any(concept.start <= word.start < concept.end for concept in named)
+    ]
 
 
 def is_language(question: str) -> bool:

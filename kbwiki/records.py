@@ -219,12 +219,16 @@ class Article:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A piece of text that an answer may rest on."""
+    """A piece of text that an answer may rest on.
+
+    ``quotable``: spans of the sentences in it that are worth citing; None where nobody knows.
+    """
 
     slug: str
     title: str
     text: str
     page: int | None = None
+    quotable: tuple[tuple[int, int], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +281,7 @@ class Hit:
 
     ``kind`` is source (a passage of one), concept, article or answer; ``parts`` holds the score of
     words, vectors and graph; ``deviations`` how far its vector stands out of all others'. ``chain``
-    is how the graph led to it.
+    is how the graph led to it; ``place`` how it came to its rank, where that is not the score's.
     """
 
     kind: str
@@ -292,9 +296,11 @@ class Hit:
     chain: Chain | None = None
     deviations: float = 0.0
     text_sha: str = ""
+    place: str = ""
 
     @property
     def why(self) -> str:
         """What spoke for it, in a few words."""
-        said = [f"{name} {self.parts[name]:.2f}" for name in self.parts if self.parts[name] > 0]
+        said = [self.place] if self.place else []
+        said += [f"{name} {self.parts[name]:.2f}" for name in self.parts if self.parts[name] > 0]
         return ", ".join([*said, f"by {self.chain}"] if self.chain else said)

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kbwiki.db import Database
 from kbwiki.errors import InputError
-from kbwiki.question import Named, find_named, is_about, is_language, lang_of_question
+from kbwiki.question import (
+    Named,
+    find_named,
+    has_content,
+    is_about,
+    is_language,
+    lang_of_question,
+    unnamed_words,
+)
 from kbwiki.records import Chain, Hit, Lang, Step
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.vectors import literal
@@ -35,6 +43,7 @@ _MIN_CROWD = 100
 """Entries below which nothing can stand out."""
 _MIN_FOREIGN = 2.7
 """Deviations alone, where the store holds nothing in the question's language."""
+_N_MEANT = 3
 _PER_PAGE = 2
 """Passages of one page among the hits."""
 _APART = 4
@@ -64,12 +73,18 @@ class Found:
 
     For two of these or more, ``between`` holds the typed paths that join the first to the last, and
     ``shared`` the concepts that an edge joins to both. ``is_supported`` is False where the best
-    hits are no closer to the question than passages are to a question on something else.
+    hits are no closer to the question than passages are to a question on something else, and where
+    it holds no word to look for (``has_content``). ``entries`` are the ids of all that was found,
+    shown or not. ``stands_out``: words or vectors alone would speak for the hits, in a store of
+    any size.
     """
 
     hits: list[Hit]
     lang: Lang
     is_supported: bool = True
+    stands_out: bool = True
+    has_content: bool = True
+    entries: tuple[int, ...] = ()
     named: list[Named] = field(default_factory=list)
     between: list[Chain] = field(default_factory=list)
     shared: list[Chain] = field(default_factory=list)
@@ -81,6 +96,8 @@ def search(database: Database, query: Query, embedder: "Embedder | None") -> Fou
     Raises InputError for a source that the store does not hold.
     """
     lang = lang_of_question(query.question)
+    if not has_content(query.question):
+        return Found([], lang, is_supported=False, has_content=False)
     sizes = {row["pool"]: int(row["n"]) for row in database.dicts("list_pools")}
     pools = [pool for pool in sizes if query.lang in {"", pool}]
     sources = _sources(database, query)
@@ -100,19 +117,31 @@ def search(database: Database, query: Query, embedder: "Embedder | None") -> Fou
             "n": max(50, 3 * query.k),
         },
     )
+    rows = [row for row in rows if not row["is_bare"]]
     between, shared = _between(database, named)
     ranked = _interleaved(rows, lang)
     if len(named) > 1 and is_about(query.question, named):
         common = [] if query.types or query.source or query.since else shared[:MAX_BETWEEN]
-        ranked = _for_several(ranked, named, _shared_rows(database, common))
+        ranked = _for_several(ranked, named, _shared_rows(database, common, pools))
     chosen = _distinct(ranked, query.k)
     hits = [_on_path(hit, between) for hit in _hits(database, query.question, chosen, named)]
+    stands_out = _stands_out(query.question, rows, named, sizes.get(lang, 0))
     is_supported = (
-        _is_supported(query.question, rows, named, sizes.get(lang, 0))
+        stands_out or _is_near(query.question, rows, sizes.get(lang, 0))
         if embedder is not None and query.mode in {"graph", "hybrid"}
         else bool(rows)
     )
-    return Found(hits, lang, is_supported, named, between, shared)
+    entries = tuple(row["entry_id"] for row in rows)
+    return Found(hits, lang, is_supported, stands_out, True, entries, named, between, shared)
+
+
+def suggest(database: Database, question: str, found: Found) -> list[str]:
+    """Return names of concepts that a question may have meant: those like its words that no text
+    holds.
+    """
+    words = unnamed_words(question, found.named)
+    params = {"words": words, "question": canonical_key(question), "n": _N_MEANT}
+    return [row["name"] for row in database.dicts("suggest_names", params)] if words else []
 
 
 def usable_embedder(database: Database, embedder: "Embedder") -> str:
@@ -125,7 +154,7 @@ def usable_embedder(database: Database, embedder: "Embedder") -> str:
     return ""
 
 
-def _is_supported(
+def _stands_out(
     question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], n_same_lang: int
 ) -> bool:
     """Tell whether words and vectors together speak for the hits of a question.
@@ -138,9 +167,12 @@ def _is_supported(
     is_named = any(concept.source_id for concept in named)
     if words >= _SURE_WORDS or 10 * words + deviations + is_named >= MIN_SUPPORT:
         return True
-    if 0 < n_same_lang < _MIN_CROWD:
-        return bool(rows) and is_language(question)
     return not n_same_lang and deviations >= _MIN_FOREIGN and is_language(question)
+
+
+def _is_near(question: str, rows: Sequence[dict[str, Any]], n_same_lang: int) -> bool:
+    """Tell whether the store is too small for anything to stand out of it."""
+    return 0 < n_same_lang < _MIN_CROWD and bool(rows) and is_language(question)
 
 
 def _vector(embedder: "Embedder | None", query: Query) -> str | None:
@@ -176,7 +208,9 @@ def _interleaved(rows: Sequence[dict[str, Any]], lang: str) -> list[dict[str, An
     return [row for *_, row in sorted(out, key=lambda item: item[:3])]
 
 
-def _shared_rows(database: Database, shared: Sequence[Chain]) -> list[dict[str, Any]]:
+def _shared_rows(
+    database: Database, shared: Sequence[Chain], pools: Sequence[str]
+) -> list[dict[str, Any]]:
     """Return the pages of what two concepts share as rows of a search, in order."""
     strengths = {chain.steps[0].slug: chain.strength for chain in shared}
     slugs = [slug.removeprefix("concepts/") for slug in strengths]
@@ -184,7 +218,7 @@ def _shared_rows(database: Database, shared: Sequence[Chain]) -> list[dict[str, 
     return [
         {**rows[slug], "score": strength, "graph": strength}
         for slug, strength in strengths.items()
-        if slug in rows
+        if slug in rows and rows[slug]["pool"] in pools and not rows[slug]["is_bare"]
     ]
 
 

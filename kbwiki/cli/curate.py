@@ -12,7 +12,7 @@ from kbwiki.stages import ingest
 from kbwiki.stages.files import uri_of
 from kbwiki.stages.stage import Services
 
-AFTER = ["resolve", "write", "classify-edges", "embed", "export"]
+AFTER = ["resolve", "write", "classify-edges", "embed", "answer", "export"]
 
 
 def list_decisions(db: str | None, as_json: bool) -> None:
@@ -68,10 +68,12 @@ def unmerge(name: str, part: str | None, dry_run: bool, db: str | None, as_json:
 
 
 def remove(names: list[str], dry_run: bool, db: str | None, as_json: bool) -> None:
-    """Remove sources by uri or path, then rewrite what that changes."""
+    """Remove sources by uri or path and questions by slug, then rewrite what that changes."""
     root = find_place(db).root
 
     def uri(services: Services, name: str) -> str:
+        if name in {row["slug"] for row in services.database.dicts("list_filed")}:
+            return name
         known = {row["uri"] for row in services.database.dicts("list_source_uris")}
         return name if name in known else uri_of(Path(name).absolute(), root)
 

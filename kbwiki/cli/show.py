@@ -29,8 +29,10 @@ def show_status(db: str | None, as_json: bool) -> None:
         with open_services(place, database) as (services, _):
             stale = _stale(services)
         failures = database.dicts("list_failures")
+        unanswered = database.dicts("list_unanswered")
     if as_json:
-        print_json({**counts, "edges_by_type": types, "stale": stale, "failures": failures})
+        more = {"failures": failures, "unanswered": unanswered}
+        print_json({**counts, "edges_by_type": types, "stale": stale, **more})
         return
     skip = {"database_bytes", "embedder", "engines", "postgres", "pgvector"}
     rows: list[list[object]] = [[name, n] for name, n in counts.items() if name not in skip]
@@ -43,6 +45,8 @@ def show_status(db: str | None, as_json: bool) -> None:
         ["stale", ", ".join(f"{n} for {stage}" for stage, n in stale.items() if n) or "nothing"],
     ]
     print_table(["store", ""], rows)
+    for row in unanswered:
+        err.print(f"[yellow]unanswered[/yellow] {escape(row['question'])} ({escape(row['slug'])})")
     for row in failures:
         reason = row["reason"].removeprefix(f"{row['item']}: ")
         what = f"{row['stage']}: {row['item']}: {reason} (tried {row['n_tries']} times)"

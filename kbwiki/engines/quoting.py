@@ -1,49 +1,57 @@
 """An answer without a model: the sentences of the passages that share most with the question."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 
 from kbwiki.records import Answer, Passage
-from kbwiki.text.lexicon import ASKING
+from kbwiki.text.asking import asked_words
 from kbwiki.text.normal import clean_line
 from kbwiki.text.words import lang_of, sentences, stream
 
 MAX_STATEMENTS = 3
 MIN_SHARE = 0.34
 """A sentence that holds less of the question's weight than this says nothing on it."""
-_MISSING = {
-    "en": "no passage speaks of {}.",
-    "ru": "ни один отрывок не говорит о словах: {}.",
-}
+_REFERENCE = re.compile(
+    r"\barxiv:\s?\d|\bdoi:|\bdoi\.org|\bpp?\. ?\d+ ?[-–]|\bс\. ?\d+ ?[-–] ?\d|^\[\d+\]|"
+    r"(?:\bet al\.|\bи др\.) (?:\((?:19|20)\d\d\w?\)|[A-ZА-Я][^.]*[.?] ?(?:[A-Z].*)?(?:19|20)\d\d)|"
+    r"[.,] (?:19|20)\d\d[a-z]?\.?$|\((?:19|20)\d\d[a-z]?\)\. [A-ZА-Я«“]",
+    re.IGNORECASE,
+)
+"""A line of a bibliography that stands in no list of them."""
 
 
 def quote_answer(question: str, passages: Sequence[Passage], engine: str) -> Answer:
     """Return at most three sentences, best first, each with the passage it stands in.
 
     A word weighs the more the fewer sentences hold it; of two sentences the one that opens with
-    what was asked comes first, then that of the better passage. Words in no passage are named.
+    what was asked comes first, then that of the better passage.
     """
-    words_of_question = (w for w in stream(question).lemmas if len(w) > 1 and w not in ASKING)
-    asked = list(dict.fromkeys(words_of_question))
-    found: list[tuple[str, int, set[str]]] = []
-    for number, passage in enumerate(passages, 1):
-        lang = lang_of(passage.text)
-        for start, end in sentences(passage.text, lang):
-            text = clean_line(passage.text[start:end])
-            found.append((text, number, set(stream(text).lemmas)))
-    counts = Counter(word for _, _, words in found for word in words)
+    asked = list(dict.fromkeys(word.lemma for word in asked_words(question)))
+    found: list[tuple[str, int, list[str]]] = [
+        (text, number, stream(text).lemmas)
+        for number, passage in enumerate(passages, 1)
+        for text in quotable_in(passage)
+    ]
+    counts = Counter(word for _, _, lemmas in found for word in set(lemmas))
     weight = {w: math.log(1 + len(found) / (1 + counts[w])) for w in asked}
     total = sum(weight.values()) or 1.0
     ranked: list[tuple[float, bool, int, str, int]] = []
-    for at, (text, number, words) in enumerate(found):
-        share = sum(weight[w] for w in asked if w in words) / total
-        opens = bool(set(stream(text).lemmas[:4]) & set(asked))
-        ranked.append((-share, not opens, at, text, number))
+    for at, (text, number, lemmas) in enumerate(found):
+        share = sum(weight[w] for w in asked if w in lemmas) / total
+        ranked.append((-share, not set(lemmas[:4]) & set(asked), at, text, number))
     chosen: dict[str, int] = {}
     for share, _, _, text, number in sorted(ranked):
         if -share >= MIN_SHARE and len(chosen) < MAX_STATEMENTS:
             chosen.setdefault(text, number)
-    missing = [w for w in asked if not counts[w] and weight[w]]
-    note = _MISSING[lang_of(question)].format(", ".join(missing)) if missing else ""
-    return Answer(tuple((text, (n,)) for text, n in chosen.items()), note, engine)
+    return Answer(tuple((text, (n,)) for text, n in chosen.items()), "", engine)
+
+
+def quotable_in(passage: Passage) -> list[str]:
+    """Return the sentences of a passage that may be quoted, each on one line, in order."""
+    spans = passage.quotable
+    if spans is None:
+        spans = tuple(sentences(passage.text, lang_of(passage.text)))
+    found = [clean_line(passage.text[start:end]) for start, end in spans]
+    return [text for text in found if not _REFERENCE.search(text)]

@@ -73,8 +73,11 @@ def _undo_edge(desk: Desk, database: Database, caller: Caller, row: dict[str, An
 
 
 def _undo_answer(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    slug = row["after"]["slug"].removeprefix("answers/")
-    if not database.run("unfile_answer", {"slug": slug}):
+    if row["before"]:
+        raise InputError(
+            "the question was filed before this.", "It stays, with the answer of its sources."
+        )
+    if not database.run("unfile_answers", {"slugs": [row["after"]["slug"]]}):
         raise NotFoundError("the answer is gone already.")
     rebuild(desk, database, ("export",))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from kbwiki import curate
-from kbwiki.answers import answer_found, save_answer
+from kbwiki.answers import answer_from, gather, is_filed, save_answer
 from kbwiki.db import Database
 from kbwiki.edges import drop_doubles, find_ends, set_edge
 from kbwiki.errors import InputError, KbwikiError, NotFoundError
@@ -27,9 +27,11 @@ from kbwiki.text.words import lang_of
 
 ADDED = "added"
 """The folder, below the store's own, of texts that came over the wire."""
-REBUILD = ("ingest", "extract", "resolve", "write", "link", "classify-edges", "embed", "export")
+REBUILD = (
+    "ingest", "extract", "resolve", "write", "link", "classify-edges", "embed", "answer", "export",
+)  # fmt: skip
 _TOLD = {"ingest", "extract", "write"}
-AFTER = ("resolve", "write", "link", "classify-edges", "embed", "export")
+AFTER = ("resolve", "write", "link", "classify-edges", "embed", "answer", "export")
 
 
 class _Silent:
@@ -118,13 +120,17 @@ def save_answer_tool(
         if not found.hits or not found.is_supported:
             raise InputError("wiki_save_answer: no passage answers this.", "Nothing was filed.")
         with desk.building, desk.services(database) as services:
-            answer = answer_found(services.engine, embedder, query.question, found)
+            gathered = gather(database, query.question, found)
+            answered = answer_from(services.engine, embedder, gathered)
             with database.transaction():
-                slug = save_answer(database, query, found, answer)
+                was_filed = is_filed(database, query.question)
+                slug = save_answer(database, query, answered)
         rebuild(desk, database, ("embed", "export"))
         told = {"slug": slug, "question": query.question}
-        said = f"Filed as {slug}: " + " ".join(text for text, _ in answer.statements)
-        return Change(slug, None, told, forms.SaidReply(said=said[:MAX_CHARACTERS]))
+        said = f"Filed as {slug}: " + " ".join(text for text, _ in answered.answer.statements)
+        return Change(
+            slug, told if was_filed else None, told, forms.SaidReply(said=said[:MAX_CHARACTERS])
+        )
 
     return once(database, caller, "wiki_save_answer", args, forms.SaidReply, change)
 

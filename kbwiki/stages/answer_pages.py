@@ -4,12 +4,12 @@ from collections import defaultdict
 from typing import Any
 
 from kbwiki.db import Database
-from kbwiki.stages.render import Page
+from kbwiki.stages.render import UNANSWERED, Page
 from kbwiki.text.links import link
-from kbwiki.text.normal import escape_markdown
+from kbwiki.text.normal import escape_markdown, shorten
 
 Citations = dict[tuple[str, str], list[dict[str, Any]]]
-_MISSING = {"en": "What the wiki does not say", "ru": "О чём вики не говорит"}
+_MAX_TITLE = 200
 
 
 def answer_pages(database: Database, citations: Citations) -> list[Page]:
@@ -30,22 +30,20 @@ def _page(row: dict[str, Any], cited: list[dict[str, Any]]) -> Page:
         + "".join(f"[^{n}]" for n in notes if n in names)
         for text, notes in row["statements"]
     ]
-    parts = ["\n".join(f"- {line}" for line in lines)]
-    if row["missing"]:
-        parts.append(f"## {_MISSING[row['lang']]}: {escape_markdown(row['missing'])}")
     concepts = dict.fromkeys(key for found in names.values() for key, _ in found)
     return Page(
         folder="answers",
         key=row["key"],
         slug=row["slug"],
-        title=row["title"],
+        title=shorten(row["title"], _MAX_TITLE),
         lang=row["lang"],
         kind="answer",
         aliases=[],
         summary="",
-        body="\n\n".join(parts),
+        body="\n".join(f"- {line}" for line in lines),
         engine=row["engine"],
         front={"concepts": list(concepts)},
+        missing=row["missing"] if lines else UNANSWERED,
     )
 
 

@@ -34,6 +34,8 @@ _WORDS: dict[str, dict[str, str]] = {
         "page": "p. {}",
         "quote": "“{}”",
         "human": "Written by a person.",
+        "missing": "What the wiki does not say",
+        "unanswered": "Nothing in the wiki answers this now.",
     },
     "ru": {
         "relations": "Связи",
@@ -43,8 +45,13 @@ _WORDS: dict[str, dict[str, str]] = {
         "page": "с. {}",
         "quote": "«{}»",
         "human": "Написано человеком.",
+        "missing": "О чём вики не говорит",
+        "unanswered": "Сейчас в вики на это ответа нет.",
     },
 }
+
+UNANSWERED = "unanswered"
+"""What is missing on the page of a question that nothing answers: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class Page:
     front_edits: dict[str, str | None] = field(default_factory=dict)
     tail: str = ""
     """These three are a person's: the heading, lines of front matter, what stands at the end."""
+    missing: str = ""
+    """What a filed answer does not say, or UNANSWERED."""
 
     @property
     def path(self) -> str:
@@ -146,6 +155,8 @@ class Wiki:
             heading=page.heading or f"# {escape_markdown(page.title)}",
             body=replace_links(page.body, self._resolve),
             words=words,
+            unanswered=words["unanswered"] if page.missing == UNANSWERED else "",
+            missing="" if page.missing == UNANSWERED else escape_markdown(page.missing),
             relations=self._relations(page) if is_concept else [],
             picture=self._picture(page) if is_concept else "",
             concepts=[] if is_concept else [self._link("concepts", k) for k in sorted(mentioned)],
@@ -291,7 +302,7 @@ class Wiki:
             first = page.key[:1].upper()
             by_letter[first if first.isalpha() else "#"].append(page)
         answers = [p for p in self.pages if p.folder == "answers"]
-        engines = sorted({p.engine for p in self.pages})
+        engines = sorted({p.engine for p in self.pages if p.engine})
         text = _template("index.md.j2").render(
             n_concepts=len(concepts),
             n_sources=len(sources),

@@ -194,6 +194,34 @@ ASKING = _words(
 )
 """Words that ask, or that any question may hold."""
 
+FUNCTION = _words(
+    "i me my we our us you your he him his she her they them their there here some any each no "
+    "not nor only own so too very just also but if or because while both all please tell than "
+    "then again once such other into onto over under off out up down same s t ok yes hi hello "
+    "да нет же бы вот ну уж еще уже тут там здесь тогда потом очень просто лишь только "
+    "пожалуйста расскажи рассказать скажи сказать ага спасибо привет здравствовать весь каждый"
+)
+"""Words besides ASKING that nothing can be looked for by."""
+
+FRAMING = _words(
+    "common share shared same similar similarity difference different differ distinction compare "
+    "comparison comparative versus vs contrast relation relate related relationship connect "
+    "connected connection link path chain lead route way explain explanation describe description "
+    "give list show name example overview summary summarize brief briefly short detail detailed "
+    "define definition meaning term concept notion idea kind type sort thing role purpose "
+    "actually exactly really basically main major need want like find help question answer "
+    "understand learn happen call "
+    "общий общее сходство сходный похожий подобный разница различие различаться отличие сравнить "
+    "сравнивать сравнение сравнительный против связь связать связывать связанный соединить "
+    "соединять соединение путь дорога цепочка вести привести приводить объяснить объяснять "
+    "объяснение пояснить описать описывать описание назвать называть назваться называться "
+    "перечислить показать показывать пример обзор кратко короткий подробно подробный определение "
+    "определить значение термин понятие роль смысл суть вид тип способ образ именно вообще "
+    "основной главный нужно нужный хотеть помочь найти вопрос ответ ответить понять узнать "
+    "устроить происходить зависеть состоять служить применяться"
+)
+"""Words with which a question is put: of two of its words they say the less."""
+
 BARE_METHODS = _words(
     "method algorithm technique procedure scheme approach mechanism "
     "метод алгоритм техника процедура схема подход механизм"

@@ -7,7 +7,7 @@ select 'concept', id, text_sha, search_text, lang from kb.concept
 union all
 select 'article', id, text_sha, search_text, lang from kb.article where concept_id is null
 union all
-select 'answer', id, text_sha, search_text, lang from kb.answer
+select 'answer', id, text_sha, question, lang from kb.answer
 union all
 select 'memory', id, text_sha, cleaned, 'memory/' || lang from kb.memory
 union all

@@ -194,7 +194,7 @@ begin
     perform kb.unindex('answer', array_agg(a.id)),
             kb.index_texts('answer', array_agg(a.id), array_agg(a.lang), array_agg(null::bigint),
                            array_agg(null::bigint), array_agg(a.search_text), array_agg(a.text_sha))
-    from added a join removed r on r.id = a.id and r.text_sha <> a.text_sha
+    from added a join removed r on r.id = a.id and r.search_text <> a.search_text
     having count(*) > 0;
     return null;
 end

@@ -50,6 +50,10 @@ select 'source', p.title from kb.source_page p
 union all
 select 'edge', h.title || ' - ' || t.title
 from kb.edge e join kb.concept h on h.id = e.head_id join kb.concept t on t.id = e.tail_id
+union all
+select 'question', a.question from kb.answer a
+union all
+select 'answer', a.question from kb.answer a where a.statements -> 'said' <> '[]'
 order by 1, 2;
 
 -- name: find_uris

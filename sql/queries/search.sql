@@ -13,6 +13,9 @@ from kb.alias a join kb.concept c on c.id = a.concept_id
 where a.lemmas = any (%(keys)s::text[]) and a.lemmas <> ''
 order by a.lemmas, c.n_mentions desc, c.key collate "C";
 
+-- name: suggest_names
+select n.name from kb.names_like(%(words)s::text[], %(question)s, %(n)s) n;
+
 -- name: list_source_ids
 -- Sources whose uri, title or slug holds these words, and that are not older than this.
 select s.id
@@ -30,7 +33,7 @@ select s.pool, s.entry_id, s.score, s.words, s.vectors, s.graph, s.deviations, s
                     when e.concept_id is not null then 'concept/' || e.concept_id
                     else 'source/' || e.source_id end as page,
        case when e.kind <> 'answer' then coalesce(c.main_source_id, e.source_id) end as home_id,
-       'concepts/' || c.slug as concept_slug
+       'concepts/' || c.slug as concept_slug, kb.is_bare(e) as is_bare
 from kb.search_entries(%(question)s, %(vector)s, %(model)s, %(pools)s::text[], %(kinds)s::text[],
                        %(sources)s::bigint[], %(mode)s, %(named)s::bigint[], %(n)s) s
 join kb.entry e on e.id = s.entry_id
@@ -40,7 +43,8 @@ order by s.pool, s.score desc, s.entry_id;
 -- name: find_concept_entries
 select e.pool, e.id as entry_id, 0.0::real as words, 0.0::real as vectors, 0.0::real as deviations,
        null::bigint as seed_id, null::bigint as concept_id, null::bigint as edge_id, e.kind,
-       'concept/' || c.id as page, c.main_source_id as home_id, 'concepts/' || c.slug as concept_slug
+       'concept/' || c.id as page, c.main_source_id as home_id, 'concepts/' || c.slug as concept_slug,
+       kb.is_bare(e) as is_bare
 from kb.concept c join kb.entry e on e.kind = 'concept' and e.record_id = c.id
 where c.slug = any (%(slugs)s::text[]);
 
@@ -59,8 +63,7 @@ shown as (
     ) p on true
     where w.kind = 'chunk'
     union all
-    select w.id, 'concepts/' || c.slug, c.title, case when c.definition = '' then c.search_text else c.definition end,
-           null
+    select w.id, 'concepts/' || c.slug, c.title, kb.said_of(c), null
     from wanted w join kb.concept c on c.id = w.record_id
     where w.kind = 'concept'
     union all
@@ -71,7 +74,7 @@ shown as (
     left join kb.source_page p on p.source_id = a.source_id
     where w.kind = 'article'
     union all
-    select w.id, 'answers/' || a.slug, a.question, a.search_text, null
+    select w.id, 'answers/' || a.slug, left(a.question, 200), a.search_text, null
     from wanted w join kb.answer a on a.id = w.record_id
     where w.kind = 'answer'
 )
@@ -132,6 +135,7 @@ select (select count(*) from kb.source) as sources,
        (select count(*) from kb.citation) as citations,
        (select count(*) from kb.edge where status = 'typed') as edges,
        (select count(*) from kb.vector) as vectors,
+       (select count(*) from kb.answer) as questions,
        (select value from kb.setting where name = 'embedder') as embedder,
        array(select distinct engine from kb.article order by 1) as engines,
        pg_database_size(current_database()) as database_bytes,
@@ -155,7 +159,8 @@ select
        and (e.status = 'pending' or e.typed_sha not in (kb.sha(e.evidence_sha, r), kb.sha('model', e.evidence_sha))))
      as "classify-edges",
     (select count(distinct t.text_sha) from kb.searched_text t
-     left join kb.vector v on v.model = %(model)s and v.text_sha = t.text_sha where v.text_sha is null) as embed;
+     left join kb.vector v on v.model = %(model)s and v.text_sha = t.text_sha where v.text_sha is null) as embed,
+    (select count(*) from kb.answer a where kb.is_stale(a)) as answer;
 
 -- name: list_page_names
 select 'concepts' as folder, c.slug, array_agg(a.name) || c.title as names, '{}'::text[] as uris

@@ -57,6 +57,3 @@ select 1;
 select concat_ws(' ', (select max(id) from kb.run), (select max(ended_at) from kb.run),
                  (select count(*) || ' ' || coalesce(max(decided_at)::text, '') from kb.decision),
                  (select count(*) || ' ' || coalesce(max(decided_at)::text, '') from kb.edge_decision));
-
--- name: unfile_answer
-delete from kb.answer where slug = %(slug)s;

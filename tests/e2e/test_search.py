@@ -156,7 +156,54 @@ def test_an_unknown_source_is_told(run: Run) -> None:
 def test_no_passage_no_answer(run: Run, question: str) -> None:
     """Something is always nearest by its vector; that is no answer."""
     code, out, _ = run("query", question)
-    assert (code, out) == (4, "Nothing was found.\n")
+    assert (code, out) == (4, f"{_said(question)}\n")
+
+
+def _said(question: str) -> str:
+    return "Nothing was found." if question.isascii() else "Ничего не нашлось."
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "question",
+    ["what", "what is it?", "the of and", "tell me please", "что", "и", "как", "что это такое?"],
+)
+def test_a_question_of_stop_words_finds_nothing_and_says_why(
+    run: Run, question: str, mode: str
+) -> None:
+    code, out, _ = run("query", question, "--mode", mode)
+    why = "holds no word" if question.isascii() else "в вопросе нет слова"
+    assert code == 4
+    assert why in out
+    code, out, _ = run("query", question, "--mode", mode, "--json")
+    [line] = _lines(out)
+    assert (code, line["hits"]) == (4, [])
+    assert why in str(line["why"])
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("what is MesaNte", "MesaNet"),
+        ("how does the asociatve scna work", "Associative scan"),
+        ("что такое катастрофическое забывние", "Катастрофическое забывание"),
+        ("что такое Титанс", "Titans"),
+    ],
+)
+def test_a_misspelt_name_of_a_concept_is_suggested(run: Run, question: str, name: str) -> None:
+    _, out, _ = run("query", question, "--hits-only")
+    label = "Did you mean: " if question.isascii() else "Возможно, имелось в виду: "
+    assert out.startswith(label)
+    assert name in out.splitlines()[0]
+    assert name in _lines(run("query", question, "--hits-only", "--json")[1])[-1]["meant"]
+
+
+@pytest.mark.parametrize("question", ["what is MesaNet", "что такое правило Хебба", "zzyzx blorp"])
+def test_nothing_is_suggested_for_names_that_are_right_or_like_none(
+    run: Run, question: str
+) -> None:
+    assert "mean" not in run("query", question)[1]
+    assert "имелось" not in run("query", question)[1]
 
 
 @pytest.mark.parametrize(
