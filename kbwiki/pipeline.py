@@ -152,6 +152,8 @@ def _run_stage(stage: Stage, services: Services, progress: Progress) -> Report:
             close()
         progress.end(tally.report(stage.name))
         raise
+    if tally.n_done:
+        database.tidy()
     close()
     report = tally.report(stage.name, services.intake if stage is ingest.STAGE else None)
     progress.end(report)

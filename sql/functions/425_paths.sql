@@ -28,15 +28,17 @@ returns table (nodes bigint[], edges bigint[], strength real)
 language sql stable
 set search_path = pg_catalog
 set jit = off
+-- the halves are many more than a plan can guess: pair by pair they would cost their square
+set enable_nestloop = off
 as $$
     with half as materialized (
-        select s.id as start_id, array[s.id] as nodes, array[]::bigint[] as edges, 1::real as strength
+        select s.id as start_id, s.id as tip, array[s.id] as nodes, array[]::bigint[] as edges, 1::real as strength
         from unnest(array[from_id, to_id]) as s (id)
         union all
-        select s.id, array[s.id, e.other_id], array[e.edge_id], e.strength
+        select s.id, e.other_id, array[s.id, e.other_id], array[e.edge_id], e.strength
         from unnest(array[from_id, to_id]) as s (id), kb.strong_edges(s.id, 60) e
         union all
-        select s.id, array[s.id, e.other_id, f.other_id], array[e.edge_id, f.edge_id], e.strength * f.strength
+        select s.id, f.other_id, array[s.id, e.other_id, f.other_id], array[e.edge_id, f.edge_id], e.strength * f.strength
         from unnest(array[from_id, to_id]) as s (id), kb.strong_edges(s.id, 60) e, kb.strong_edges(e.other_id, 40) f
         where f.other_id <> s.id
     ),
@@ -47,7 +49,7 @@ as $$
                            from unnest(b.edges) with ordinality as n (id, at)) as edges,
                (a.strength * b.strength)::real as strength
         from half a
-        join half b on b.nodes[cardinality(b.nodes)] = a.nodes[cardinality(a.nodes)]
+        join half b on b.tip = a.tip
         where a.start_id = from_id and b.start_id = to_id and from_id <> to_id
           -- one cut for each length, else a path would be found once a cut
           and cardinality(a.edges) - cardinality(b.edges) in (0, 1)

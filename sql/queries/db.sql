@@ -81,3 +81,18 @@ select exists (select from pg_extension where extname = 'google_ml_integration')
        (select extversion from pg_extension where extname = 'google_ml_integration') as native_version,
        (select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'ai') as ai,
        (select coalesce(obj_description(oid, 'pg_namespace'), '') from pg_namespace where nspname = 'ai_shim') as ai_shim;
+
+-- name: flush_statistics
+select pg_stat_force_next_flush();
+
+-- The tables of which a tenth changed, once 1,000 rows of one have. No waiting for a lock, and no giving back of
+-- space at the end of a file, for which readers would have to wait.
+-- name: find_changed_tables
+select 'vacuum (analyze, skip_locked, truncate off) ' || string_agg(t.name, ', ' order by t.name)
+from (
+    select format('%I.%I', schemaname, relname) as name, max(n_mod_since_analyze) over () as most
+    from pg_stat_user_tables
+    where schemaname = 'kb' and n_mod_since_analyze >= 50 + n_live_tup / 10
+      and pg_has_role((select relowner from pg_class where oid = relid), 'usage')
+) t
+where t.most >= 1000;
