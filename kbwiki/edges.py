@@ -4,7 +4,7 @@ A person's word is a row by the keys of the ends, so that it outlives whatever i
 anew; it is final for both classifiers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -155,3 +155,15 @@ def drop_doubles(
 
     with database.locked(TYPING, on_wait):
         return again_on_collision(change)
+
+
+def restore_doubles(database: Database, rows: Sequence[Mapping[str, object]]) -> None:
+    """Put words of people back that ``drop_doubles`` dropped; a word given since then stays."""
+
+    def change() -> None:
+        with database.transaction():
+            database.run_many("restore_edge_decision", rows)
+            database.run("apply_decisions")
+
+    with database.locked(TYPING):
+        again_on_collision(change)

@@ -5,7 +5,7 @@ from typing import Any
 
 from kbwiki import curate
 from kbwiki.db import Database
-from kbwiki.edges import set_edge
+from kbwiki.edges import restore_doubles, set_edge
 from kbwiki.errors import InputError, KbwikiError, NotFoundError
 from kbwiki.memory import keep
 from kbwiki.memory.transfer import Row, import_memories
@@ -72,6 +72,10 @@ def _undo_edge(desk: Desk, database: Database, caller: Caller, row: dict[str, An
         rebuild(desk, database, ("link", "classify-edges"))
 
 
+def _undo_dedup(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
+    restore_doubles(database, row["before"]["dropped"])
+
+
 def _undo_answer(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
     if row["before"]:
         raise InputError(
@@ -95,6 +99,7 @@ _UNDO = {
     "graph_upsert_node": _undo_file,
     "graph_upsert_edge": _undo_edge,
     "graph_classify_edge": _undo_edge,
+    "graph_dedup_edges": _undo_dedup,
     "graph_merge_nodes": _undo_merge,
     "wiki_save_answer": _undo_answer,
 }

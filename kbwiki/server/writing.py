@@ -311,8 +311,9 @@ def upsert_edge(
             raise InputError(
                 f"the edge has changed since you read it; it is {state}.", "Look again."
             )
-        row = set_edge(database, args.head, args.type, args.tail)
-        return _edge_change(database, args.head, args.tail, before, row.get("status"))
+        old = _word_before(database, args.head, args.tail, before)
+        set_edge(database, args.head, args.type, args.tail)
+        return _edge_change(database, args.head, args.tail, old)
 
     return once(database, caller, "graph_upsert_edge", args, forms.EdgeReply, change)
 
@@ -329,7 +330,7 @@ def classify_edge(
         if before["method"] == "human":
             set_edge(database, args.head, "auto", args.tail)
         rebuild(desk, database, ("link", "classify-edges"))
-        return _edge_change(database, args.head, args.tail, before, None)
+        return _edge_change(database, args.head, args.tail, _word(before))
 
     return once(database, caller, "graph_classify_edge", args, forms.EdgeReply, change)
 
@@ -340,13 +341,22 @@ def _edge(database: Database, head: str, tail: str) -> dict[str, Any] | None:
     return rows[0] if rows else None
 
 
-def _edge_change(
-    database: Database, head: str, tail: str, before: dict[str, Any] | None, status: str | None
-) -> Change:
+def _word_before(
+    database: Database, head: str, tail: str, before: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Return what to go back to: a person may have said of two that no edge joins that none is."""
+    if before:
+        return _word(before)
+    first, second = find_ends(database, head, tail)
+    ends = {"head": first["id"], "tail": second["id"]}
+    is_told = bool(database.value("count_edge_decisions", ends))
+    return {"head": head, "tail": tail, "type": None, "human": is_told}
+
+
+def _edge_change(database: Database, head: str, tail: str, old: dict[str, Any]) -> Change:
     after = _edge(database, head, tail)
     form = edge_form(after) if after and after["type"] else None
     said = f"{form.head} {form.type} {form.tail}." if form else f"{head} and {tail} are not linked."
-    old = _word(before) if before else {"head": head, "tail": tail, "type": None, "human": False}
     new = _word(after) if after else {"head": head, "tail": tail, "type": None}
     return Change(f"{head} - {tail}", old, new, forms.EdgeReply(edge=form, said=said))
 
@@ -367,7 +377,7 @@ def dedup_edges(
 
     def change() -> Change:
         rows = drop_doubles(database, dry_run=False)
-        told = {"dropped": [{k: str(v) for k, v in row.items()} for row in rows]}
+        told = {"dropped": [{**row, "decided_at": str(row["decided_at"])} for row in rows]}
         return Change("edges", told, {}, forms.SaidReply(said=f"{len(rows)} doubles are gone."))
 
     return once(database, caller, "graph_dedup_edges", args, forms.SaidReply, change)

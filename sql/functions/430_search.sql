@@ -56,6 +56,7 @@ create or replace function kb.walk(
 language plpgsql stable
 set search_path = pg_catalog
 set jit = off
+set plan_cache_mode = auto
 as $$
 #variable_conflict use_column
 begin
@@ -185,7 +186,8 @@ create or replace function kb.search_entries(
 language plpgsql stable
 set search_path = pg_catalog
 set jit = off
--- planned once a connection: to plan these queries for each question costs a third of what they do
+-- planned once a connection: to plan these queries for each question costs a third of what they do; but
+-- a walk goes its own way from each question
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column

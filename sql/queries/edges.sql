@@ -46,6 +46,11 @@ from kb.concept h, kb.concept t
 where h.id = %(head)s and t.id = %(tail)s
 on conflict (head_key, tail_key) do update set type = excluded.type, decided_at = excluded.decided_at;
 
+-- name: count_edge_decisions
+select count(*) from kb.decided x
+where least(x.head_id, x.tail_id) = least(%(head)s::bigint, %(tail)s::bigint)
+  and greatest(x.head_id, x.tail_id) = greatest(%(head)s::bigint, %(tail)s::bigint);
+
 -- name: forget_edge_decision
 delete from kb.edge_decision d using kb.decided x
 where d.head_key = x.head_key and d.tail_key = x.tail_key
@@ -60,6 +65,11 @@ where not exists (select from kb.decided x where x.head_key = d.head_key and x.t
   and exists (select from kb.alias a where a.key = d.head_key)
   and exists (select from kb.alias a where a.key = d.tail_key)
 order by d.head_key collate "C", d.tail_key collate "C";
+
+-- name: restore_edge_decision
+insert into kb.edge_decision (head_key, tail_key, type, decided_at)
+values (%(head_key)s, %(tail_key)s, %(type)s, %(decided_at)s::timestamptz)
+on conflict (head_key, tail_key) do nothing;
 
 -- name: delete_edge_decision
 delete from kb.edge_decision where head_key = %(head_key)s and tail_key = %(tail_key)s;

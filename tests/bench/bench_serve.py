@@ -280,10 +280,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, default=1.0, help="Of the mixed clients.")
     minutes = parser.parse_args().minutes
-    _pin(os.getpid(), (os.cpu_count() or 1) - 1)
     with knowledge_base() as folder:
         (folder / "corpus").symlink_to(ROOT / "corpus")
         kbwiki("build", "corpus", folder=folder)
+        # the database is at work by now, on every core
+        _pin(os.getpid(), (os.cpu_count() or 1) - 1)
         for name, role in (("ann", "reader"), ("will", "writer")):
             _add_user(folder, name, role)
         serve = ("-m", "kbwiki", "serve", "--port", "PORT")

@@ -25,16 +25,18 @@ from fakes.serving import (
 
 from kbwiki import db
 from kbwiki.cli import main
+from kbwiki.edges import drop_doubles, find_ends, set_edge
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
 from kbwiki.server.undo import undo
 
 PAIR = {"head": "Associative scan", "tail": "Linear attention"}
+NODE = {"title": "Квантовый скан", "definition": "метод, что ищет дважды"}
 WRITES: dict[str, dict[str, Any]] = {
     "remember": {"text": "ORA-12154 на порту 5432: мы исправили tnsnames"},
     "forget": {"nodeId": 1},
     "wiki_save_answer": {"question": "What is associative scan used for?"},
-    "graph_upsert_node": {"title": "Квантовый скан", "definition": "метод, что ищет дважды"},
+    "graph_upsert_node": {**NODE},
     "graph_upsert_edge": {**PAIR, "type": "uses"},
     "graph_classify_edge": PAIR,
     "graph_dedup_edges": {},
@@ -148,6 +150,42 @@ def test_words_on_edges_are_taken_back(root: Any, served: Served, wiki: str) -> 
     assert types() == said
     take_back(audit(wiki)[-1]["id"])
     assert types() == before
+
+
+@pytest.mark.parametrize("tail", [PAIR["tail"], NODE["title"]])
+def test_a_word_that_two_are_not_linked_comes_back(
+    root: Any, served: Served, wiki: str, tail: str
+) -> None:
+    pair = {"head": PAIR["head"], "tail": tail}
+    if tail == NODE["title"]:
+        call(root(), "graph_upsert_node", **NODE)
+
+    def types() -> list[str]:
+        edges = call(root(), "wiki_graph", slug=PAIR["head"], limit=200)["edges"]
+        return [e["type"] for e in edges if {e["head"], e["tail"]} == set(pair.values())]
+
+    with contextlib.closing(db.connect(wiki)) as database:
+        set_edge(database, pair["head"], "none", tail)
+        call(root(), "graph_upsert_edge", **pair, type="uses")
+        assert types() == ["uses"]
+        undo(served.desk, database, Caller("root", "admin"), audit(wiki)[0]["id"])
+        ends = [end["id"] for end in find_ends(database, pair["head"], tail)]
+        told = database.value("count_edge_decisions", {"head": ends[0], "tail": ends[1]})
+    assert (types(), told) == ([], 1)
+
+
+def test_dropped_doubles_come_back(root: Any, served: Served, wiki: str) -> None:
+    first, second, tail = PAIR["head"], PAIR["tail"], NODE["title"]
+    call(root(), "graph_upsert_node", **NODE)
+    call(root(), "graph_upsert_edge", head=first, type="uses", tail=tail)
+    call(root(), "graph_upsert_edge", head=second, type="is_a", tail=tail)
+    call(root(), "graph_merge_nodes", first=first, second=second)
+    with contextlib.closing(db.connect(wiki)) as database:
+        before = drop_doubles(database, dry_run=True)
+        assert call(root(), "graph_dedup_edges")["said"] == "1 doubles are gone."
+        assert drop_doubles(database, dry_run=True) == []
+        undo(served.desk, database, Caller("root", "admin"), audit(wiki)[0]["id"])
+        assert drop_doubles(database, dry_run=True) == before != []
 
 
 def test_a_writer_forgets_its_own_alone(root: Any, served: Served) -> None:
