@@ -4,7 +4,7 @@ A tool that a role may not use is not registered for it: absent from its list, u
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote, unquote
@@ -180,6 +180,7 @@ TOOLS = (
     ),
 )  # fmt: skip
 
+_TEMPLATE = forms.PAGE_URI + "{slug}"
 PROMPTS = {
     "ask_wiki": (
         "Answer a question from the wiki, with citations.",
@@ -331,6 +332,12 @@ async def _get_prompt(ctx: Any, params: t.GetPromptRequestParams) -> t.GetPrompt
     return t.GetPromptResult(description=description, messages=[message])
 
 
+def _arguments_of(reference: t.PromptReference | t.ResourceTemplateReference) -> Collection[str]:
+    if isinstance(reference, t.PromptReference):
+        return PROMPTS[reference.name][1] if reference.name in PROMPTS else ()
+    return ("slug",) if reference.uri == _TEMPLATE else ()
+
+
 class _Shelf:
     """Pages as resources."""
 
@@ -366,7 +373,7 @@ class _Shelf:
 
     async def list_templates(self, ctx: Any, params: Any) -> t.ListResourceTemplatesResult:
         template = t.ResourceTemplate(
-            uri_template=forms.PAGE_URI + "{slug}",
+            uri_template=_TEMPLATE,
             name="article",
             title="A page of the wiki",
             description="slug is concepts/NAME or sources/NAME.",
@@ -396,11 +403,10 @@ class _Shelf:
 
     async def complete(self, ctx: Any, params: t.CompleteRequestParams) -> t.CompleteResult:
         begins = params.argument.value.casefold()
-        rows = (
-            await self._rows()
-            if params.argument.name in {"slug", "page", "first", "second"}
-            else []
-        )
+        name = params.argument.name
+        if name not in _arguments_of(params.ref):
+            raise MCPError(code=INVALID, message=f"Nothing that has an argument {name}.")
+        rows = await self._rows() if name in {"slug", "page", "first", "second"} else []
         slugs = [f"{row['folder']}/{row['slug']}" for row in rows]
         fit = [s for s in slugs if begins in s.casefold()]
         fit.sort(key=lambda s: (not s.partition("/")[2].casefold().startswith(begins), s))

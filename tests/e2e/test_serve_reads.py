@@ -132,6 +132,12 @@ def test_slugs_are_completed(served: Served) -> None:
         other = PromptReference(name="ask_wiki")
         found = (await c.complete(other, {"name": "question", "value": "scan"})).completion
         assert found.values == []
+        elsewhere = ResourceTemplateReference(uri="file:///{slug}")
+        missing = PromptReference(name="обзор")
+        for unknown, name in ((missing, "page"), (other, "страница"), (elsewhere, "slug")):
+            with pytest.raises(MCPError, match="argument") as refused:
+                await c.complete(unknown, {"name": name, "value": "scan"})
+            assert refused.value.code == -32602
 
     use(served.client(headers=basic("ann")), work)
 
