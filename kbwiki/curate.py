@@ -83,6 +83,72 @@ def unmerge(
     return _apply(services, lambda: database.run("save_decision", row), dry_run)
 
 
+def split(
+    services: Services, name: str, uris: Sequence[str], title: str, dry_run: bool = False
+) -> Effect:
+    """Let a concept's names mean another thing in these files: what ``title`` says.
+
+    The concept's own title says that they mean no other thing there. Raises NotFoundError for a
+    file that the store does not hold, InputError for one that does not name the concept.
+    """
+    database = services.database
+    concept = _concept(database, name)
+    own = {"name": lemma_key(concept["title"]), "name_title": concept["title"]}
+    if not lemma_key(title):
+        raise InputError(f"split: {title or 'nothing'} is no title.", "Give it words.")
+    other = "" if lemma_key(title) == own["name"] else title
+    rows: list[dict[str, Any]] = []
+    for file in _files(database, concept, uris):
+        if not file["is_named"]:
+            raise InputError(
+                f"split: {file['uri']} does not name {concept['title']}.", "See its page."
+            )
+        # A thing that was split out before is still called as the text calls it.
+        called = {lemma_key(t): n for t, n in zip(file["titles"], file["named"], strict=True)}
+        rows.append({**called.get(own["name"], own), "title": other, **file})
+
+    def change() -> None:
+        database.run_many("delete_splits", rows)
+        database.run_many("save_split", rows)
+
+    return _apply(services, change, dry_run)
+
+
+def unsplit(services: Services, name: str, uris: Sequence[str], dry_run: bool = False) -> Effect:
+    """Take back what was said of a concept's names in these files; raise InputError for nothing."""
+    database = services.database
+    concept = _concept(database, name)
+    keys = {lemma_key(n) for n in (*concept["names"], concept["title"])}
+    rows: list[dict[str, Any]] = []
+    for file in _files(database, concept, uris):
+        mine = [
+            {**named, **file}
+            for named, title in zip(file["named"], file["titles"], strict=True)
+            if {named["name"], lemma_key(title)} & keys
+        ]
+        if not mine:
+            raise InputError(
+                f"split: nothing was said of {concept['title']} in {file['uri']}.",
+                "See `kbwiki merge list`.",
+            )
+        rows += mine
+    return _apply(services, lambda: database.run_many("delete_splits", rows), dry_run)
+
+
+def _files(
+    database: Database, concept: dict[str, Any], uris: Sequence[str]
+) -> list[dict[str, Any]]:
+    params = {"uris": list(uris), "concept_id": concept["id"]}
+    found = database.dicts("list_split_files", params)
+    missing = sorted(set(uris) - {row["uri"] for row in found})
+    if missing:
+        raise NotFoundError(f"{missing[0]}: the store holds no such file.", "See `kbwiki sources`.")
+    for row in found:
+        names = zip(row.pop("names"), row.pop("name_titles"), strict=True)
+        row["named"] = [{"name": name, "name_title": shown} for name, shown in names]
+    return found
+
+
 def remove_sources(services: Services, names: Sequence[str], dry_run: bool = False) -> Effect:
     """Remove files from the store with all that nothing else supports, and filed questions.
 

@@ -89,6 +89,9 @@ def _doubles(database: Database) -> Iterator[Finding]:
         if row["status"] == "doubtful":
             what = f"it may be {row['second_title']} ({row['reason']}); see `kbwiki merge list`"
             yield Finding("note", "double", row["first_title"], what)
+    for row in database.dicts("list_homonyms"):
+        what = f"it may be two: {row['reason']}; see `kbwiki merge list`"
+        yield Finding("note", "homonym", row["title"], what)
 
 
 def _unanswered(database: Database) -> Iterator[Finding]:

@@ -369,7 +369,7 @@ def cost(
 def _add_groups() -> None:
     from kbwiki.cli.cache import cache_app
     from kbwiki.cli.database import database_app
-    from kbwiki.cli.decide import merge, rm, unmerge
+    from kbwiki.cli.decide import merge, rm, split, unmerge
     from kbwiki.cli.evals import eval_app
     from kbwiki.cli.hook import hook_app
     from kbwiki.cli.memory import TOP, memory_app
@@ -379,6 +379,7 @@ def _add_groups() -> None:
     verbs: dict[str, Callable[..., None]] = {
         "merge": merge,
         "unmerge": unmerge,
+        "split": split,
         "rm": rm,
         **TOP,
         "serve": serve,

@@ -20,11 +20,17 @@ def list_decisions(db: str | None, as_json: bool) -> None:
     with open_database(find_place(db)) as database:
         decided = database.dicts("list_decided")
         found = database.dicts("list_likenesses")
+        parted = database.dicts("list_split")
+        homonyms = database.dicts("list_homonyms")
     if as_json:
         for row in decided:
             print_json({**row, "status": "decided"})
+        for row in parted:
+            print_json({**row, "status": "split"})
         for row in found:
             print_json(row)
+        for row in homonyms:
+            print_json({**row, "status": "may be two"})
         return
     table: list[list[object]] = [
         [
@@ -35,6 +41,16 @@ def list_decisions(db: str | None, as_json: bool) -> None:
             f"decided {row['decided_at']:%Y-%m-%d}",
         ]
         for row in decided
+    ]
+    table += [
+        [
+            row["name_title"],
+            "is" if row["title"] else "is no other",
+            f"{row['title']} in {row['uri']}" if row["title"] else f"in {row['uri']}",
+            "",
+            f"decided {row['decided_at']:%Y-%m-%d}",
+        ]
+        for row in parted
     ]
     words = {"merged": "is", "apart": "is not", "doubtful": "may be"}
     table += [
@@ -47,9 +63,15 @@ def list_decisions(db: str | None, as_json: bool) -> None:
         ]
         for row in found
     ]
+    table += [
+        [row["title"], "may be two", f"in {', '.join(row['uris'])}", "", row["reason"]]
+        for row in homonyms
+    ]
     print_table(["concept", "", "other", "score", "why"], table)
     if any(row["status"] == "doubtful" for row in found):
         out.print("Settle what may be: kbwiki merge A B, or kbwiki merge A B --apart.")
+    if homonyms:
+        out.print("Settle what may be two: kbwiki split A FILE --as TITLE; --as A if not.")
 
 
 def merge(first: str, second: str, dry_run: bool, db: str | None, as_json: bool) -> None:
@@ -71,16 +93,36 @@ def remove(names: list[str], dry_run: bool, db: str | None, as_json: bool) -> No
     """Remove sources by uri or path and questions by slug, then rewrite what that changes."""
     root = find_place(db).root
 
-    def uri(services: Services, name: str) -> str:
-        if name in {row["slug"] for row in services.database.dicts("list_filed")}:
-            return name
-        known = {row["uri"] for row in services.database.dicts("list_source_uris")}
-        return name if name in known else uri_of(Path(name).absolute(), root)
-
     def change(services: Services) -> Effect:
-        return curate.remove_sources(services, [uri(services, name) for name in names], dry_run)
+        filed = {row["slug"] for row in services.database.dicts("list_filed")} & set(names)
+        uris = _uris(services, [name for name in names if name not in filed], root)
+        return curate.remove_sources(services, [*sorted(filed), *uris], dry_run)
 
     _decide(change, dry_run, db, as_json)
+
+
+def split(
+    name: str, files: list[str], title: str, dry_run: bool, db: str | None, as_json: bool
+) -> None:
+    """Let a name mean another thing in these files; with its own title, say that it does not."""
+    root = find_place(db).root
+    _decide(
+        lambda s: curate.split(s, name, _uris(s, files, root), title, dry_run),
+        dry_run,
+        db,
+        as_json,
+    )
+
+
+def unsplit(name: str, files: list[str], dry_run: bool, db: str | None, as_json: bool) -> None:
+    """Take back what was said of a name in these files."""
+    root = find_place(db).root
+    _decide(lambda s: curate.unsplit(s, name, _uris(s, files, root), dry_run), dry_run, db, as_json)
+
+
+def _uris(services: Services, names: list[str], root: Path) -> list[str]:
+    known = {row["uri"] for row in services.database.dicts("list_source_uris")}
+    return [n if n in known else uri_of(Path(n).absolute(), root) for n in names]
 
 
 def preview_prune(paths: list[Path], db: str | None, as_json: bool) -> None:

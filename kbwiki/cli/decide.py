@@ -1,4 +1,4 @@
-"""``kbwiki merge``, ``unmerge``, ``rm``: what a person decides about concepts and sources."""
+"""``merge``, ``unmerge``, ``split``, ``rm``: what a person decides about concepts and sources."""
 
 from typing import Annotated
 
@@ -46,6 +46,30 @@ def unmerge(
     from kbwiki.cli import curate
 
     curate.unmerge(concept, alias, dry_run=dry_run, db=db, as_json=as_json)
+
+
+def split(
+    concept: Annotated[str, typer.Argument(help="Concept whose name means two things.")],
+    files: Annotated[list[str], typer.Argument(help="Files in which it means the other thing.")],
+    title: Annotated[
+        str, typer.Option("--as", help="Title of the other thing; the concept's own: no other.")
+    ] = "",
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back what was decided for these files.")
+    ] = False,
+    dry_run: DryRun = False,
+    db: Db = None,
+    as_json: Json = False,
+) -> None:
+    """Make two concepts of one name, by the files that mean the one or the other."""
+    from kbwiki.cli import curate
+
+    if bool(title.strip()) == undo:
+        raise typer.BadParameter("give a title, or --undo", param_hint="--as")
+    if undo:
+        curate.unsplit(concept, files, dry_run=dry_run, db=db, as_json=as_json)
+    else:
+        curate.split(concept, files, title.strip(), dry_run=dry_run, db=db, as_json=as_json)
 
 
 def rm(

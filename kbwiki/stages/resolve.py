@@ -8,20 +8,20 @@ import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from kbwiki.errors import ModelError
 from kbwiki.records import Alias, Candidate
-from kbwiki.stages import likeness
+from kbwiki.stages import likeness, splits
 from kbwiki.stages.stage import Outcome, Services, Stage
 from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
 from kbwiki.text.words import lang_of, lemma_key
 
-VERSION = "resolve-5"
+VERSION = "resolve-6"
 MAX_ROUNDS = 4
 """Times that an engine is asked: what it joins may bring up new pairs."""
 MAX_URI = 300
@@ -33,6 +33,7 @@ class ReadSource:
 
     id: int
     key: str
+    uri: str
     title: str
     fingerprint: str
     aliases: list[str]
@@ -76,6 +77,7 @@ def run(services: Services, may_ask: bool = True) -> Outcome:
         return Outcome(note=_note(services))
     for n_left in reversed(range(MAX_ROUNDS)):
         with database.transaction():
+            database.run("keep_up_splits")
             now = fingerprint(services)
             resolved = _resolve(services)
             unasked = [v for v in resolved.verdicts if not v.is_asked]
@@ -96,21 +98,30 @@ class _Resolved:
     concepts: list[NewConcept]
     found: dict[str, Found]
     verdicts: list[likeness.Verdict]
+    homonyms: list[tuple[NewConcept, list[str]]]
 
 
 def _resolve(services: Services) -> _Resolved:
     sources = _load_sources(services)
     decisions = services.database.rows("list_decisions", Decision)
     candidates = list(_load_candidates(services, sources))
+    parted = splits.load(services.database, {s.id: key for key, s in sources.items()})
+    candidates = splits.rename(candidates, parted, len(sources), decisions)
+    decisions += splits.decisions_of(parted)
     concepts = resolve_candidates(candidates, len(sources), decisions)
-    concepts, found = match_concepts(concepts, sources)
+    concepts, found = match_concepts(concepts, sources, parted)
     definitions = {c.key: _definition(c, found) for c in concepts}
     verdicts = likeness.judge(services, concepts, _statements(found), definitions, decisions)
     same = likeness.decisions_of(verdicts)
     if same:
         concepts = resolve_candidates(candidates, len(sources), [*decisions, *same])
-        concepts, found = match_concepts(concepts, sources)
-    return _Resolved(concepts, found, verdicts)
+        concepts, found = match_concepts(concepts, sources, parted)
+    named = {key: {m.owner for m, *_ in f.mentions} for key, f in found.items()}
+    kinds = {
+        (x.source_key, x.candidate.key): x.candidate.kind for x in candidates if x.candidate.kind
+    }
+    homonyms = splits.find_homonyms(concepts, sources, named, kinds, parted)
+    return _Resolved(concepts, found, verdicts, homonyms)
 
 
 def _statements(found: dict[str, Found]) -> Iterator[set[str]]:
@@ -128,11 +139,15 @@ def _save(services: Services, resolved: _Resolved) -> None:
     _save_pages(services, resolved.found)
     _save_mentions(services, resolved.found)
     likeness.save(services, resolved.verdicts, resolved.concepts)
+    uris = {key: f.source.uri for key, f in resolved.found.items()}
+    splits.save(services.database, resolved.homonyms, uris)
 
 
 def _note(services: Services) -> str:
     counts = services.database.dicts("count_concepts")[0]
     doubtful = f", {counts['n_doubtful']} doubtful pairs" if counts["n_doubtful"] else ""
+    if counts["n_homonyms"]:
+        doubtful += f", {counts['n_homonyms']} that may be two"
     return f"{counts['n_concepts']} concepts, {counts['n_mentions']} mentions{doubtful}"
 
 
@@ -152,6 +167,7 @@ def _load_sources(services: Services) -> dict[str, ReadSource]:
         out[key] = ReadSource(
             id=row["source_id"],
             key=key,
+            uri=row["uri"],
             title=title,
             fingerprint=row["fingerprint"],
             aliases=row["aliases"],
@@ -210,10 +226,10 @@ def _given_aliases(source: ReadSource) -> tuple[Alias, ...]:
 
 
 def match_concepts(
-    concepts: list[NewConcept], sources: dict[str, ReadSource]
+    concepts: list[NewConcept], sources: dict[str, ReadSource], parted: Sequence[splits.Split]
 ) -> tuple[list[NewConcept], dict[str, Found]]:
     """Find every mention; a concept that only stood inside longer names is dropped."""
-    found = _find(concepts, sources)
+    found = _find(concepts, sources, parted)
     counts: dict[str, int] = defaultdict(int)
     places: dict[str, set[str]] = defaultdict(set)
     for key, source in found.items():
@@ -221,18 +237,26 @@ def match_concepts(
             counts[match.owner] += 1
             places[match.owner].add(key)
     kept = [c for c in concepts if c.stands(counts[c.key], len(places[c.key]))]
-    return kept, (found if len(kept) == len(concepts) else _find(kept, sources))
+    return kept, (found if len(kept) == len(concepts) else _find(kept, sources, parted))
 
 
-def _find(concepts: list[NewConcept], sources: dict[str, ReadSource]) -> dict[str, Found]:
-    matcher = Matcher(name for concept in concepts for name in concept.names)
+def _find(
+    concepts: list[NewConcept], sources: dict[str, ReadSource], parted: Sequence[splits.Split]
+) -> dict[str, Found]:
+    names = [name for concept in concepts for name in concept.names]
+    matcher = Matcher([*names, *splits.left_names(concepts, parted)])
+    meant = splits.owners(concepts, parted)
     defined = {(d[0], d[1], d[2], c.key) for c in concepts for d in c.definitions}
     out: dict[str, Found] = {}
     for key, source in sorted(sources.items()):
         found = Found(source)
         starts = [claim["start_at"] for claim in source.claims]
         link_starts = [start for start, _ in source.links]
-        for match in matcher.find(source.text, source.lemmas, source.starts, source.ends):
+        others = meant.get(key, {})
+        matches = matcher.find(source.text, source.lemmas, source.starts, source.ends)
+        if others:
+            matches = [replace(m, owner=others.get(m.owner, m.owner)) for m in matches]
+        for match in matches:
             at = bisect_right(starts, match.start) - 1
             claim = (
                 source.claims[at] if at >= 0 and match.end <= source.claims[at]["end_at"] else None

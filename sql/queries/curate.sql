@@ -17,6 +17,32 @@ select first, second from kb.decision where same order by decided_at desc, first
 -- name: delete_decision
 delete from kb.decision where first = %(first)s and second = %(second)s;
 
+-- name: save_split
+insert into kb.split (name, name_title, title, uri, sha256)
+select %(name)s, %(name_title)s, %(title)s, u.uri, s.sha256
+from kb.source_uri u join kb.source s on s.id = u.source_id
+where u.uri = %(uri)s;
+
+-- name: delete_splits
+delete from kb.split where name = %(name)s and sha256 = %(sha256)s;
+
+-- name: list_split_files
+-- Of files: which bytes they hold, whether a concept is named there, and the splits that say what names mean there.
+select u.uri, s.sha256,
+       exists (select from kb.mention m where m.source_id = s.id and m.concept_id = %(concept_id)s) as is_named,
+       array(select d.name from kb.split d where d.sha256 = s.sha256 order by d.id) as names,
+       array(select d.name_title from kb.split d where d.sha256 = s.sha256 order by d.id) as name_titles,
+       array(select d.title from kb.split d where d.sha256 = s.sha256 order by d.id) as titles
+from kb.source_uri u join kb.source s on s.id = u.source_id
+where u.uri = any (%(uris)s::text[])
+order by u.uri;
+
+-- name: list_split
+select name_title, title, uri, decided_at from kb.split order by name_title, title, uri;
+
+-- name: list_homonyms
+select title, uris, reason from kb.homonym order by concept_key, uris;
+
 -- name: list_decided
 select first_title, second_title, same, decided_at from kb.decision order by first_title, second_title;
 

@@ -6,11 +6,42 @@ select kb.sha('resolve', %(version)s, coalesce(string_agg(
                   (select string_agg(u.uri, ' ' order by u.uri) from kb.source_uri u where u.source_id = e.source_id)),
            ' ' order by e.fingerprint), ''),
            (select coalesce(string_agg(kb.sha(d.first, d.second, d.same::text), ' ' order by d.first, d.second), '')
-            from kb.decision d))
+            from kb.decision d),
+           (select coalesce(string_agg(kb.sha(d.name, d.title, d.uri, d.sha256), ' '
+                                       order by d.name, d.title, d.uri, d.sha256), '')
+            from kb.split d))
 from kb.extraction e;
 
 -- name: list_decisions
 select first, second, same, true as by_person from kb.decision order by first, second;
+
+-- name: keep_up_splits
+-- A file is known by its bytes, or, where these are gone, by its place.
+update kb.split d
+set sha256 = n.sha256, uri = n.uri
+from (
+    select d.id, coalesce(b.sha256, p.sha256, d.sha256) as sha256, coalesce(b.uri, d.uri) as uri
+    from kb.split d
+    left join lateral (
+        select s.sha256, u.uri from kb.source s join kb.source_uri u on u.source_id = s.id
+        where s.sha256 = d.sha256 order by (u.uri = d.uri) desc, u.uri collate "C" limit 1
+    ) b on true
+    left join lateral (
+        select s.sha256 from kb.source s join kb.source_uri u on u.source_id = s.id where u.uri = d.uri
+    ) p on true
+) n
+where n.id = d.id and (n.sha256, n.uri) is distinct from (d.sha256, d.uri);
+
+-- name: list_splits
+select distinct on (s.id, d.name) s.id as source_id, d.name, d.name_title, d.title
+from kb.split d join kb.source s on s.sha256 = d.sha256
+order by s.id, d.name, d.decided_at desc, d.id desc;
+
+-- name: delete_homonyms
+delete from kb.homonym;
+
+-- name: save_homonym
+insert into kb.homonym (concept_key, title, uris, reason) values (%(key)s, %(title)s, %(uris)s, %(reason)s);
 
 -- name: read_setting
 select value from kb.setting where name = %(name)s;
@@ -21,7 +52,8 @@ on conflict (name) do update set value = excluded.value;
 
 -- name: count_concepts
 select (select count(*) from kb.concept) as n_concepts, (select count(*) from kb.mention) as n_mentions,
-       (select count(*) from kb.likeness where status = 'doubtful') as n_doubtful;
+       (select count(*) from kb.likeness where status = 'doubtful') as n_doubtful,
+       (select count(*) from kb.homonym) as n_homonyms;
 
 -- name: list_extractions
 select e.source_id, e.fingerprint || ' ' || e.reading_id as fingerprint, e.title, e.lang, e.lemmas, e.starts, e.ends, e.link_starts, e.link_ends,
