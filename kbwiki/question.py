@@ -94,6 +94,13 @@ def unnamed_words(question: str, named: Sequence[Named]) -> list[str]:
     ]
 
 
+def is_unknown(word: str) -> bool:
+    """Tell whether no dictionary knows a word of a question: a term, a name, or misspelt."""
+    from kbwiki.text.words import is_rare, is_russian, lemma
+
+    return is_rare(word.casefold() if is_russian(word) else lemma(word))
+
+
 def is_language(question: str) -> bool:
     """Tell whether half of a question's words or more stand in a dictionary."""
     from kbwiki.text.words import is_rare, stream

@@ -12,6 +12,7 @@ import typer
 
 from kbwiki.cli.console import out, print_json, print_table
 from kbwiki.cli.store import make_home
+from kbwiki.cli.words import WordsCommand
 from kbwiki.verbs import STAGES
 
 app = typer.Typer(
@@ -230,7 +231,7 @@ class Language(enum.StrEnum):
     RU = "ru"
 
 
-@app.command()
+@app.command(cls=WordsCommand)
 def query(
     question: Annotated[str, typer.Argument(help="What you want to know, in English or Russian.")],
     k: Annotated[int, typer.Option("-k", min=1, max=100, help="How many passages to show.")] = 8,
@@ -387,7 +388,8 @@ def _add_groups() -> None:
         "sources": sources,
     }
     for name, verb in verbs.items():
-        app.command(name=name)(verb)
+        # What is remembered or recalled is a text that may begin with a dash, as a question may.
+        app.command(name=name, cls=WordsCommand if name in TOP else None)(verb)
     app.add_typer(cache_app, name="cache")
     app.add_typer(memory_app, name="memory")
     app.add_typer(hook_app, name="hook")

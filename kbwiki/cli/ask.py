@@ -12,7 +12,7 @@ from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.errors import ConfigError, InputError, KbwikiError
 from kbwiki.records import Answer
-from kbwiki.search import Found, Query, search, suggest, usable_embedder
+from kbwiki.search import Found, Query, search_judged, suggest, usable_embedder
 
 if TYPE_CHECKING:
     from kbwiki.embedders import Embedder
@@ -36,7 +36,7 @@ def ask(query: Query, show: Show, db: str | None) -> None:
     place = find_place(db)
     with open_database(place) as database:
         embedder = embedder_for(place, database, query.mode)
-        found = search(database, query, embedder)
+        found = search_judged(database, query, embedder)
         if not found.is_supported:
             found = replace(found, hits=[], between=[], shared=[])
         meant = suggest(database, query.question, found)

@@ -73,7 +73,9 @@ def split(
 
 
 def rm(
-    files: Annotated[list[str], typer.Argument(help="Files as `kbwiki sources` names them.")],
+    files: Annotated[
+        list[str], typer.Argument(help="Files as `kbwiki sources` says; answers/NAME.")
+    ],
     dry_run: DryRun = False,
     db: Db = None,
     as_json: Json = False,

@@ -18,6 +18,7 @@ from kbwiki.errors import InputError
 from kbwiki.question import clean_question, lang_of_question
 from kbwiki.search import MODES, Mode, Query, search
 from kbwiki.text.normal import canonical_key
+from kbwiki.text.words import lemma_key
 
 N_RESAMPLES = 2_000
 DEPTH = 10
@@ -45,9 +46,19 @@ class Ranked:
     ms: float
 
     def found(self, k: int) -> int:
-        """Return how many of the expected pages are among the first k."""
-        first = set(self.slugs[:k])
-        return sum(bool(first & one) for one in self.question.expect)
+        """Return how many of the expected pages are among the first k; each counts once."""
+        return sum(self._matches(k))
+
+    def _matches(self, k: int) -> list[bool]:
+        """Tell of each of the first k slugs whether it is one more of the expected pages."""
+        open_ones = sorted(self.question.expect, key=len)
+        out: list[bool] = []
+        for slug in self.slugs[:k]:
+            one = next((one for one in open_ones if slug in one), None)
+            if one is not None:
+                open_ones.remove(one)
+            out.append(one is not None)
+        return out
 
     def recall(self, k: int) -> float:
         """Return the share of the expected pages among the first k."""
@@ -59,13 +70,8 @@ class Ranked:
 
     def ndcg(self) -> float:
         """Return nDCG@10 with gains of 0 and 1; a page that was expected counts once."""
-        open_ones = list(self.question.expect)
-        gain = 0.0
-        for rank, slug in enumerate(self.slugs[:DEPTH], 1):
-            hit = next((one for one in open_ones if slug in one), None)
-            if hit is not None:
-                open_ones.remove(hit)
-                gain += 1 / math.log2(rank + 1)
+        matches = enumerate(self._matches(DEPTH), 1)
+        gain = sum(1 / math.log2(rank + 1) for rank, is_one_more in matches if is_one_more)
         n = min(DEPTH, len(self.question.expect))
         return gain / sum(1 / math.log2(rank + 1) for rank in range(1, n + 1))
 
@@ -79,7 +85,8 @@ class Ranked:
 def read_questions(path: Path, database: Database) -> list[Question]:
     """Return the questions of a file of JSON lines: id, question, expect, and kind if it has one.
 
-    Raises InputError for a line that is none, and for a page that the store does not hold.
+    Raises InputError for a line that is none, for an id given twice, and for a page that the store
+    does not hold.
     """
     try:
         lines = path.read_text("utf-8-sig").split("\n")
@@ -87,7 +94,17 @@ def read_questions(path: Path, database: Database) -> list[Question]:
         raise InputError(f"{path}: it cannot be read.", "Give a file of JSON lines.") from error
     pages = _Pages(database)
     rows = ((n, line) for n, line in enumerate(lines, 1) if line.strip())
-    out = [_question(f"{path}, line {n}", line, pages) for n, line in rows]
+    out: list[Question] = []
+    lines_of: dict[str, int] = {}
+    for n, line in rows:
+        question = _question(f"{path}, line {n}", line, pages)
+        first = lines_of.setdefault(question.id, n)
+        if first != n:
+            raise InputError(
+                f"{path}, line {n}: line {first} has the id {question.id!r} too.",
+                "Give each question its own.",
+            )
+        out.append(question)
     if not out:
         raise InputError(f"{path}: it holds no question.", "One JSON object a line.")
     return out
@@ -100,7 +117,9 @@ def _question(where: str, line: str, pages: "_Pages") -> Question:
         text = clean_question(row["question"])
         wanted = [row["expect"]] if isinstance(row["expect"], str) else row["expect"]
         names = [[one] if isinstance(one, str) else list(one) for one in wanted]
-        expect = tuple(frozenset(pages.slug(name) for name in one) for one in names)
+        # One page under two names is expected once.
+        sets = dict.fromkeys(frozenset(pages.slug(name) for name in one) for one in names)
+        expect = tuple(sets)
         identifier, kind = str(row.get("id", where)), str(row.get("kind", ""))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{where}: it is no question.", hint) from error
@@ -116,17 +135,22 @@ class _Pages:
 
     def __init__(self, database: Database) -> None:
         self._by_name: dict[str, str] = {}
+        self._by_lemmas: dict[str, str] = {}
         for row in database.dicts("list_page_names"):
             slug = f"{row['folder']}/{row['slug']}"
             for name in (row["slug"], slug, *row["names"]):
                 self._by_name.setdefault(canonical_key(name), slug)
+            if row["folder"] == "concepts":
+                for name in row["names"]:
+                    self._by_lemmas.setdefault(lemma_key(name), slug)
             for uri in row["uris"]:
                 for name in (uri, uri.rsplit("/", 1)[-1], uri.split("/", 1)[-1]):
                     self._by_name.setdefault(f"file {name}", slug)
 
     def slug(self, name: str) -> str:
-        """Return the slug of a page by file, title, alias or slug."""
+        """Return the slug of a page by file, slug, title or alias, these two in any form."""
         found = self._by_name.get(f"file {name}") or self._by_name.get(canonical_key(name))
+        found = found or self._by_lemmas.get(lemma_key(name))
         if found is None:
             raise InputError(f"the store has no page for {name!r}.", "Build the corpus first.")
         return found
@@ -187,8 +211,3 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     means = sorted(sum(draw.choices(values, k=n)) / n for _ in range(N_RESAMPLES))
     low, high = means[int(0.025 * N_RESAMPLES)], means[int(0.975 * N_RESAMPLES)]
     return sum(values) / n, low, high
-
-
-def of_lang(ranked: Sequence[Ranked], lang: str) -> list[Ranked]:
-    """Return the results of questions in one language."""
-    return [r for r in ranked if r.question.lang == lang]

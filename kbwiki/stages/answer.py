@@ -16,7 +16,7 @@ from kbwiki.answers import (
 )
 from kbwiki.embedders import Embedder
 from kbwiki.errors import InputError, ModelError
-from kbwiki.search import Query, search, usable_embedder
+from kbwiki.search import Query, search_judged, usable_embedder
 from kbwiki.stages.stage import BATCH, Services, Stage
 
 
@@ -46,7 +46,7 @@ def _item(
 ) -> Item:
     query = filed.query()
     try:
-        found = search(services.database, query, embedder)
+        found = search_judged(services.database, query, embedder)
         gathered = gather(services.database, query.question, found)
     except InputError:  # the source that it was limited to is gone
         gathered = Gathered(query.question, ())

@@ -1,6 +1,7 @@
 """Search and answers on the demo corpus, in both languages, through the command line."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -281,6 +282,11 @@ def test_eval_measures_all_modes_side_by_side(run: Run, tmp_path: Path) -> None:
         ('{"question": "x", "expect": []}', "line 1: it expects nothing"),
         ('{"question": "x", "expect": ["nowhere.md"]}', "the store has no page for 'nowhere.md'"),
         ("", "it holds no question"),
+        (
+            '{"id": "a", "question": "x y", "expect": "miras.md"}\n'
+            '{"id": "a", "question": "z", "expect": "miras.md"}',
+            "line 2: line 1 has the id 'a' too",
+        ),
     ],
 )
 def test_a_bad_questions_file_is_told(run: Run, tmp_path: Path, line: str, said: str) -> None:
@@ -288,6 +294,27 @@ def test_a_bad_questions_file_is_told(run: Run, tmp_path: Path, line: str, said:
     code, _, err = run("eval", "search", "q.jsonl")
     assert code == 1
     assert said in err
+
+
+def test_a_page_is_expected_once_by_whatever_names(demo_url: str, tmp_path: Path) -> None:
+    from kbwiki.evaluate.search import Ranked, read_questions
+
+    rows = [
+        ["miras.md", "ru/miras.md", "corpus/ru/miras.md", "sources/miras"],
+        ["Линейная RNN", "линейные RNN", "линейной RNN", "linear RNNs", "concepts/linear-rnn"],
+        [["Titans", "titans.md"], "Titans"],
+    ]
+    lines = [json.dumps({"question": f"q {n}", "expect": row}) for n, row in enumerate(rows)]
+    (tmp_path / "q.jsonl").write_text("\n".join(lines), "utf-8")
+    with closing(db.connect(demo_url)) as database:
+        first, second, third = read_questions(tmp_path / "q.jsonl", database)
+    assert first.expect == (frozenset({"sources/miras"}),)
+    assert second.expect == (frozenset({"concepts/linear-rnn"}),)
+    ranked = [
+        Ranked(third, "hybrid", slugs, 1.0)
+        for slugs in (("concepts/titans",), ("concepts/titans", "sources/titans"))
+    ]
+    assert [(one.recall(2), round(one.ndcg(), 2)) for one in ranked] == [(0.5, 0.61), (1.0, 1.0)]
 
 
 def test_the_questions_of_the_demo_name_pages_that_exist(demo_url: str) -> None:
@@ -334,3 +361,142 @@ def test_eval_of_vectors_alone_without_their_model_says_so(
     code, out, err = run("eval", "search", "q.jsonl", "--mode", "vector")
     assert (code, out) == (1, "")
     assert "nothing was measured" in err
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Knead the dough slowly and let it rest near the window while the oven warms. The market "
+        "opens on Saturday morning with cheese, honey and bread; children run between the rows. ",
+        "Осенью в деревне собирают картофель, варят варенье и чинят крыши перед зимой. Кот спит на "
+        "подоконнике, дождь стучит по стеклу, а поезд опоздал на два часа. ",
+    ],
+)
+def test_a_long_text_on_something_else_finds_nothing_in_any_mode(
+    run: Run, mode: str, words: str
+) -> None:
+    code, out, _ = run("query", words * (50_000 // len(words)), "--mode", mode)
+    assert (code, out) == (4, f"{_said(words)}\n")
+
+
+@pytest.mark.parametrize(
+    "question", ["what do MesaNet and Titans have in common", "что общего у MesaNet и Titans"]
+)
+@pytest.mark.parametrize("lang", ["ru", "en"])
+def test_hits_are_in_the_language_that_was_asked_for(run: Run, question: str, lang: str) -> None:
+    for mode in MODES:
+        hits = _hits(run, question, "--lang", lang, "--mode", mode, "-k", "20")
+        assert {hit["lang"] for hit in hits} == {lang}, mode
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("compare Titans vs Mamba for me, please", {"compare", "vs", "me", "please"}),
+        ("what do MesaNet and Titans have in common", {"common"}),
+        ("what is the difference between Mamba and RetNet", {"difference"}),
+        ("path from linear RNN to M3 optimizer", {"path"}),
+        ("сравни Titans и Mamba, пожалуйста", {"сравни", "пожалуйста"}),
+        ("что общего у MesaNet и Titans", {"общего"}),
+        ("какая связь между Titans и правилом Хебба", {"связь"}),
+    ],
+)
+def test_what_is_found_or_only_puts_the_question_is_not_missing(
+    run: Run, question: str, words: set[str]
+) -> None:
+    for k in ("1", "3", "8"):
+        [answer] = [
+            x for x in _lines(run("query", question, "--json", "-k", k)[1]) if "answer" in x
+        ]
+        assert answer["missing"] == "", (k, words)
+
+
+@pytest.mark.parametrize(
+    ("question", "missing"),
+    [
+        (
+            "what is the difference between MesaNet and photosynthesis",
+            "What the wiki does not say: no passage speaks of photosynthesis.",
+        ),
+        (
+            "как Titans связана с фотосинтезом",
+            "О чём вики не говорит: ни один отрывок не говорит о словах: фотосинтезом.",
+        ),
+    ],
+)
+def test_what_is_missing_is_said_in_the_language_of_the_question(
+    run: Run, question: str, missing: str
+) -> None:
+    for k in ("1", "8"):
+        assert missing in run("query", question, "-k", k)[1].splitlines(), k
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Zoology Arora",
+        "Prefix Sums and Their Applications",
+        "Хебб Организация поведения литература",
+    ],
+)
+def test_an_answer_quotes_no_heading_and_no_bibliography(run: Run, question: str) -> None:
+    line_of_list = r"arXiv|et al\.|\. (19|20)\d\d\.$|^Литература|^References"
+    code, out, _ = run("query", question, "--json", "-k", "3")
+    assert code == 0
+    [answer] = [line for line in _lines(out) if "answer" in line]
+    for statement in answer["answer"]:
+        assert not re.search(line_of_list, statement["text"]), statement
+
+
+@pytest.mark.parametrize("question", ["Mesa layer", "матричное состояние", "AdamW"])
+def test_a_concept_without_a_definition_shows_a_sentence_on_it(run: Run, question: str) -> None:
+    hits = _hits(run, question, "--type", "concept", "-k", "20")
+    for hit in hits:
+        words = re.sub(r"\W+", " ", str(hit["snippet"])).split()
+        assert len(words) > 4, hit
+
+
+@pytest.mark.parametrize(
+    "question", ["what do MesaNet and Titans have in common", "что такое правило Хебба"]
+)
+def test_each_place_is_explained_and_no_chain_goes_in_a_loop(run: Run, question: str) -> None:
+    _, out, _ = run("query", question, "--json", "--hits-only", "-k", "20")
+    hits = [line for line in _lines(out) if "rank" in line]
+    for lang in ("en", "ru"):
+        plain = [h["score"] for h in hits if re.fullmatch(rf"no\. \d+ in {lang}", h["place"])]
+        assert plain == sorted(plain, reverse=True)
+    for hit in hits:
+        assert hit["place"]
+        assert hit["why"].startswith(hit["place"])
+        titles = [step["title"].casefold() for step in hit["chain"] or []]
+        assert len(titles) == len(set(titles)), titles
+
+
+@pytest.mark.parametrize("question", ["MesaNet and Titans", "MesaNet и Titans"])
+def test_what_is_in_common_is_told_once(run: Run, question: str) -> None:
+    lines = run("query", question)[1].splitlines()
+    chains = [line for line in lines if line.startswith("- MesaNet -[")]
+    assert len(chains) == len(set(chains)) > 2
+
+
+@pytest.mark.parametrize(
+    "question", ["--- what is MesaNet", "- что такое MesaNet?", "-что это, MesaNet"]
+)
+def test_a_question_may_begin_with_dashes(run: Run, question: str) -> None:
+    code, out, err = run("query", question, "--hits-only", "-k", "2")
+    assert (code, err) == (0, "")
+    assert "MesaNet" in out
+    assert run("recall", question)[2] == ""
+
+
+def test_dashes_alone_are_no_question_and_an_unknown_option_is_told(run: Run) -> None:
+    assert "the question is empty" in run("query", "---")[2]
+    assert run("query", "--jsn", "MesaNet")[0] == 2
+
+
+@pytest.mark.parametrize("question", ["zzyzx blorp", "абырвалг куздра"])
+def test_json_of_nothing_is_a_document_that_says_so(run: Run, question: str) -> None:
+    for args in ([], ["--hits-only"]):
+        code, out, _ = run("query", question, "--json", *args)
+        assert (code, _lines(out)) == (4, [{"hits": [], "why": _said(question), "meant": []}])
