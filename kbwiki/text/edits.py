@@ -5,7 +5,7 @@ is by statement: the words up to a footnote, a line without one, a line break.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -21,7 +21,11 @@ LIKE = 0.5
 MAX_COMPARED = 10_000
 
 _FRONT = re.compile(r"---\n(.*?)^---\n", re.DOTALL | re.MULTILINE)
-_ENTRY = re.compile(r"^[^\s:#][^:\n]*:.*\n(?:(?:[ \t].*|- .*)\n)*", re.MULTILINE)
+_ENTRY = re.compile(r"[^\s:#-][^:\n]*:")
+_MORE = re.compile(r"[ \t]|- |-$|$")
+_CODE = re.compile(
+    r"^(?P<fence>```+|~~~+)[^\n]*$.*?(?:^(?P=fence)[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _NOTE = re.compile(r"\[\^(\d+)\]")
 _STABLE = re.compile(r"\[\^@([^\]]+)\]")
 _PIECE = re.compile(r".*?(?:\[\^[^\]\s]+\])+[ \t]*|.+", re.DOTALL)
@@ -29,7 +33,7 @@ _PIECE = re.compile(r".*?(?:\[\^[^\]\s]+\])+[ \t]*|.+", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A page cut at its seams; ``front`` holds the raw lines of each key."""
+    """A page cut at its seams; ``front`` holds the raw lines of each key, a comment by itself."""
 
     front: dict[str, str]
     heading: str
@@ -48,20 +52,43 @@ def split_page(text: str) -> Parts | None:
     generated, _, tail = below.partition(END)
     above = above.strip("\n")
     heading, _, body = above.partition("\n") if above.startswith("# ") else ("", "", above)
-    entries = {
-        m.group().partition(":")[0].strip(): m.group() for m in _ENTRY.finditer(front.group(1))
-    }
-    return Parts(entries, heading, body.strip("\n"), generated.strip("\n"), tail.strip("\n"))
+    return Parts(
+        _entries(front.group(1)), heading, body.strip("\n"), generated.strip("\n"), tail.strip("\n")
+    )
+
+
+def _entries(front: str) -> dict[str, str]:
+    """Return the lines of front matter by their key; what belongs to no key stands by itself."""
+    out: dict[str, str] = {}
+    key = ""
+    for line in front.splitlines():
+        if not key or not _MORE.match(line):
+            key = line.partition(":")[0].strip() if _ENTRY.match(line) else line
+        out[key] = out.get(key, "") + line + "\n"
+    return out
 
 
 def to_stable(body: str, places: Sequence[str]) -> str:
-    """Return a body whose footnotes name places; number n is ``places[n - 1]``, others stay."""
+    """Return a body whose footnotes name places; number n is ``places[n - 1]``, others stay.
+
+    What looks like a footnote in a block of code is code.
+    """
 
     def one(match: re.Match[str]) -> str:
         at = int(match.group(1)) - 1
         return f"[^@{places[at]}]" if 0 <= at < len(places) else match.group()
 
-    return _NOTE.sub(one, body)
+    return "".join(part if is_code else _NOTE.sub(one, part) for part, is_code in _blocks(body))
+
+
+def _blocks(body: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a body, and whether each is a block of code between fences."""
+    at = 0
+    for match in _CODE.finditer(body):
+        yield body[at : match.start()], False
+        yield match.group(), True
+        at = match.end()
+    yield body[at:], False
 
 
 def to_numbers(body: str, known: dict[str, int]) -> tuple[str, list[int]]:
@@ -82,11 +109,15 @@ def to_numbers(body: str, known: dict[str, int]) -> tuple[str, list[int]]:
 
 
 def pieces_of(body: str) -> list[str]:
-    """Return a body as statements and line breaks; joined they give the body again."""
+    """Return a body as statements, line breaks and blocks of code; joined they give it again."""
     out: list[str] = []
-    for at, line in enumerate(body.split("\n")):
-        out += ["\n"] if at else []
-        out += _PIECE.findall(line)
+    for part, is_code in _blocks(body):
+        if is_code:
+            out.append(part)
+            continue
+        for at, line in enumerate(part.split("\n")):
+            out += ["\n"] if at else []
+            out += _PIECE.findall(line)
     return out
 
 
@@ -176,7 +207,9 @@ def _is_overruled(step: _Step, others: list[_Step]) -> bool:
 def _marked(piece: str, machine: set[str]) -> str:
     words = piece.strip()
     is_prose = (
-        words and words not in machine and not words.startswith(("#", "|", "```", "---", "<"))
+        words
+        and words not in machine
+        and not words.startswith(("#", "|", "```", "~~~", "---", "<"))
     )
     if not is_prose or HUMAN in piece or not re.search(r"\w", words):
         return piece

@@ -141,6 +141,30 @@ def test_a_page_is_cut_at_its_seams_on_any_system() -> None:
         }  # fmt: skip
 
 
+def test_front_matter_keeps_what_a_person_put_between_the_keys() -> None:
+    lines = "# моя пометка\ntags:\n- a\n\n- б: 1\nnote: |\n  x: 1\n# ещё\nдата: 2026\nnote: y\n"
+    parts = split_page(PAGE.replace('title: "T"\n', lines + 'title: "T"\n'))
+    assert parts is not None
+    assert sorted("".join(parts.front.values())) == sorted(
+        lines + 'title: "T"\ntags:\n  - a\n  - b\nnote: x\n'
+    )
+    assert parts.front["# моя пометка"] == "# моя пометка\n"
+    assert parts.front["tags"].startswith("tags:\n- a\n\n- б: 1\n")
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "````"])
+def test_a_block_of_code_is_kept_as_it_was_written(fence: str) -> None:
+    code = f"{fence}py\nx = [^1]  # слово\n\ny = 2\n{fence}"
+    base, ours = "A one.[^@a]", "A one.[^@a]\n\nA two.[^@b]"
+    theirs = f"A one.[^@a]\n\n{code}\n\nMine."
+    assert to_stable(f"Слово.[^1]\n{code}\nЕщё.[^1]", ["p"]) == f"Слово.[^@p]\n{code}\nЕщё.[^@p]"
+    merged = merge(base, ours, theirs)
+    assert code in merged
+    assert "Mine.[^human]" in merged
+    assert "A two.[^@b]" in merged
+    assert "".join(pieces_of(theirs)) == theirs
+
+
 @pytest.mark.parametrize(
     "lost", ["<!-- kbwiki: generated from here -->", "<!-- kbwiki: generated to here -->", "---\n"]
 )
