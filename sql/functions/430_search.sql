@@ -56,7 +56,6 @@ create or replace function kb.walk(
 language plpgsql stable
 set search_path = pg_catalog
 set jit = off
-set plan_cache_mode = auto
 as $$
 #variable_conflict use_column
 begin
@@ -90,7 +89,7 @@ begin
         select c.id, 0.05 + coalesce(sum(w.share), 0) as fit
         from (select n.claim_id from named_in n union select e.claim_id from edge e) t
         join kb.claim c on c.id = t.claim_id
-        left join lateral unnest(tsvector_to_array(to_tsvector(kb.text_config(c.lang), c.text))) x (lexeme) on true
+        left join lateral unnest(c.lexemes) x (lexeme) on true
         left join word w on w.lang = c.lang and w.lexeme = x.lexeme
         group by c.id
     ),
@@ -141,8 +140,9 @@ begin
                case when p.is_home then 4.0 else 1 / (1 + ln(count(*) over (partition by p.concept_id))) end
         from (
             select c.id as concept_id, e.id as entry_id,
-                   bool_or(m.defines or m.source_id = c.main_source_id and exists (
-                       select from kb.chunk k where k.id = m.chunk_id and k.ordinal = 0)) as is_home
+                   -- no "exists", of which a plan may make a hash of all chunks
+                   bool_or(m.defines or m.source_id = c.main_source_id and (
+                       select k.ordinal from kb.chunk k where k.id = m.chunk_id) = 0) as is_home
             from (select distinct r.concept_id as id from reached r where r.rank <= 16) l
             join kb.concept c on c.id = l.id
             cross join lateral (
@@ -186,8 +186,7 @@ create or replace function kb.search_entries(
 language plpgsql stable
 set search_path = pg_catalog
 set jit = off
--- planned once a connection: to plan these queries for each question costs a third of what they do; but
--- a walk goes its own way from each question
+-- planned once a connection: to plan these queries for each question costs a third of what they do
 set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
