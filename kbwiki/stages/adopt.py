@@ -93,19 +93,34 @@ def take_in(
     edits = load_edits(database)
     taken: dict[str, str] = {}
     with database.transaction():
-        for base in database.dicts("list_page_bases", {"paths": sorted(edited)}):
-            name = base["path"]
+        bases = {
+            row["path"]: row
+            for row in database.dicts(
+                "list_page_bases",
+                {"paths": [path for name in sorted(edited) for path in (name, beside(name))]},
+            )
+        }
+        for name in sorted(edited):
             raw = (folder / name).read_bytes()
             sha = hashlib.sha256(raw).hexdigest()
-            if base["sha"] != manifest[name]:
-                continue
-            row = _edit(base, raw, edits.rows.get((base["folder"], base["key"])))
+            # A page may be made of ours that lay beside it: so a person settles a conflict.
+            rows = (
+                _edit({**base, "path": name}, raw, edits.rows.get((base["folder"], base["key"])))
+                for path in (name, beside(name))
+                if (base := bases.get(path)) and base["sha"] == manifest.get(path)
+            )
+            row = next(filter(None, rows), None)
             if row is not None:
                 is_undone = row["theirs"] == row["base"] and not (row["front"] or row["tail"])
                 is_undone = is_undone and row["heading"] is None
                 database.run("delete_edit" if is_undone else "save_edit", row)
                 taken[name] = sha
     return {**manifest, **taken}, sorted(taken)
+
+
+def beside(name: str) -> str:
+    """Return the path at which our version of a page lies if a person's cannot be merged."""
+    return name.removesuffix(".md") + ".conflict.md"
 
 
 def _edit(base: dict[str, Any], raw: bytes, before: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -161,12 +176,13 @@ def save_bases(
     rows = []
     for page in wiki.pages:
         sha = hashlib.sha256(files[page.path].encode()).hexdigest()
-        if page.path not in here or shas.get(page.path) == sha:
+        path = page.path if page.path in here else beside(page.path)
+        if path not in here or shas.get(path) == sha:
             continue
         cited = wiki.citations.get((page.folder, page.key), [])
         rows.append(
             {
-                "path": page.path,
+                "path": path,
                 "folder": page.folder,
                 "key": page.key,
                 "sha": sha,
@@ -177,7 +193,8 @@ def save_bases(
             }
         )
     with database.transaction():
-        database.run("delete_page_bases_but", {"paths": [page.path for page in wiki.pages]})
+        paths = [path for page in wiki.pages for path in (page.path, beside(page.path))]
+        database.run("delete_page_bases_but", {"paths": paths})
         database.run_many("save_page_base", rows)
 
 

@@ -177,6 +177,7 @@ def _write_all(
     for name, text in sorted(files.items()):
         if name not in gone or not (folder / name).exists():
             _write_one(folder, name, text, manifest, kept, changes)
+    shas |= {adopt.beside(name): sha for name, sha in shas.items() if name.endswith(".md")}
     changes.kept = [name for name, sha in kept.items() if shas.get(name) == sha]
     for name in sorted(manifest.keys() - kept.keys() - (files.keys() - gone)):
         if name in gone and (folder / name).exists():
@@ -234,7 +235,7 @@ def _conflict(
     changes: Changes,
 ) -> None:
     """Leave a person's file as it is and lay ours beside it, unless they work on that one too."""
-    beside = name.removesuffix(".md") + ".conflict.md"
+    beside = adopt.beside(name)
     present = _sha_of(folder / beside)
     if present in {None, manifest.get(beside)}:
         _replace(folder / beside, wanted)

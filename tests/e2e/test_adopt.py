@@ -202,6 +202,30 @@ def test_what_cannot_be_merged_is_left_and_reported(
     assert _page(built, RU) == mine
 
 
+@pytest.mark.parametrize(("name", "words"), [(RU, "Мои слова."), (EN, "My own words.")])
+def test_a_conflict_is_settled_by_taking_our_version_and_adding_words(
+    built: Store, name: str, words: str
+) -> None:
+    _edit(built, name, lambda text: text.split("<!--")[0] + words)
+    for file, more in (
+        ("a.md", "Линейное внимание растёт вместе с длиной контекста и памятью модели.\n"),
+        ("b.md", "The delta rule stores a new value for a key that it has seen before.\n"),
+    ):
+        (built.root / file).write_text(NOTES[file] + more, "utf-8")
+    assert [refused for refused, _ in _build(built)] == [name]
+    other = built.wiki / name.replace(".md", ".conflict.md")
+    assert _page(built, name).endswith(words)
+    (built.wiki / name).write_text(
+        other.read_text("utf-8").replace(SEAM, f"\n{words}\n{SEAM}"), "utf-8"
+    )
+    assert _build(built) == ()
+    assert f"{words}[^human]" in _page(built, name)
+    assert not other.exists()
+    before = built.files()
+    assert _build(built) == ()
+    assert built.files() == before
+
+
 def test_words_on_a_page_whose_concept_is_gone_are_kept_and_come_back(built: Store) -> None:
     _add(built, EN, "Моё.")
     _build(built)
