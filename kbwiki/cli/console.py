@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 out = Console(soft_wrap=True, highlight=False)
 err = Console(stderr=True, soft_wrap=True, highlight=False)
-MAX_FAILURES = 20
+MAX_FAILURES = 50
 MAX_WIDTH = 10_000
 
 
@@ -185,7 +185,11 @@ def _intake(report: "Report") -> dict[str, object]:
         }
         for part in report.intake.partial
     ]
-    return {"files": intake_counts(report), "partial": partial}
+    return {
+        "files": intake_counts(report),
+        "partial": partial,
+        "unread": report.intake.unread,
+    }
 
 
 def _bars() -> "Progress":

@@ -10,8 +10,9 @@ import tarfile
 import tempfile
 import weakref
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -63,7 +64,19 @@ def list_members(path: Path) -> list[Member]:
         members = list(_zip(path) if head[:2] == b"PK" else _tar(path))
     except _FAULTS as error:
         raise InputError("it is broken or no archive", "Save a clean copy.") from error
-    return sorted(members, key=lambda m: m.name)
+    return _told_apart(sorted(members, key=lambda m: m.name))
+
+
+def _told_apart(members: list[Member]) -> list[Member]:
+    """Return members with names of their own: an archive may hold two of one name."""
+    seen: Counter[str] = Counter()
+    out: list[Member] = []
+    for member in members:
+        seen[member.name] += 1
+        path, n = PurePosixPath(member.name), seen[member.name]
+        other = path.with_name(f"{path.stem} ({n}){path.suffix}").as_posix() if n > 1 else ""
+        out.append(replace(member, name=other or member.name))
+    return out
 
 
 def _checked(name: str, size: int) -> Member | None:

@@ -7,9 +7,7 @@ came from.
 import json
 import os
 import re
-import zipfile
 from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +15,7 @@ from kbwiki.errors import InputError
 from kbwiki.fetch import Limits, Page, canonical, fetch, is_public
 from kbwiki.stages.files import FileItem
 from kbwiki.text.normal import clean_line, short_hash
-from kbwiki.text.readers import READERS, suffix_of
+from kbwiki.text.readers import READERS, kind_of, suffix_of
 
 FOLDER = "fetched"
 STDIN = "stdin://"
@@ -49,7 +47,6 @@ _VAGUE = {
     "application/x-download", "application/force-download",
 }  # fmt: skip
 """Media types that servers give to what they do not know."""
-_INSIDE = {"word/": ".docx", "ppt/": ".pptx", "xl/": ".xlsx", "META-INF/container.xml": ".epub"}
 _HTML = re.compile(
     rb"\s*(?:<!--.*?-->\s*|<\?xml[^>]*>\s*)*"
     rb"<(?:!doctype\s+html|html|head|body|title|meta)\b",
@@ -108,19 +105,7 @@ def _suffix(uri: str, page: Page) -> str:
 
 
 def _magic(raw: bytes) -> str:
-    """Return the suffix that the first bytes of a file give away, or an empty string."""
-    if b"%PDF-" in raw[:1024]:
-        return ".pdf"
-    if raw[:4] == b"PK\x03\x04":
-        try:
-            with zipfile.ZipFile(BytesIO(raw)) as archive:
-                names = archive.namelist()
-        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
-            return ""
-        for start, suffix in _INSIDE.items():
-            if any(name.startswith(start) for name in names):
-                return suffix
-    return ""
+    return kind_of(raw) or (".pdf" if b"%PDF-" in raw[:1024] else "")
 
 
 def _keep(home: Path, raw: bytes, suffix: str, about: dict[str, str]) -> FileItem:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,8 @@ class Found:
     files: dict[str, FileItem] = field(default_factory=dict)
     named: set[Path] = field(default_factory=set)
     blind: set[Path] = field(default_factory=set)
+    unread: Counter[str] = field(default_factory=Counter)
+    """How many files no reader knows, by suffix."""
 
 
 def uri_of(path: Path, root: Path) -> str:
@@ -190,8 +193,10 @@ class _Walk:
                 self._file(path, entry.stat())
             except OSError as error:
                 self._problem(path, f"{error.strerror or error}".lower(), "A broken link?")
-        elif entry.is_symlink() and not os.path.exists(path):
+        elif not os.path.exists(path):  # a link that leads nowhere
             self.found.blind.add(path)
+        elif not is_readable:
+            self.found.unread[suffix_of(entry.name) or entry.name] += 1
 
     def _is_exported(self, path: Path, linked: bool = True) -> bool:
         """Tell whether a path is or lies in a wiki; what stands above one not linked is known."""
@@ -230,6 +235,8 @@ class _Walk:
                 self._add(FileItem(inside, uri, problem=member.problem, hint=member.hint))
             elif suffix_of(member.name) in READERS:
                 self._add(FileItem(inside, uri, member.size, info.st_mtime_ns, read=member.read))
+            else:
+                self.found.unread[suffix_of(member.name) or inside.name] += 1
         if self.n_hits == n_hits:
             self._problem(path, "no file to read in this archive", "See what it holds.")
 

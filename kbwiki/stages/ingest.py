@@ -19,11 +19,13 @@ from kbwiki.text.normal import clean_line
 from kbwiki.text.readers import reader_kind
 from kbwiki.text.words import lang_of
 
-READER = "reader-8"
+READER = "reader-9"
 """Part of every fingerprint; a new value makes all sources stale."""
 BY_OCR = "+ocr"
 """Ends the reader of what was read with OCR at hand."""
 _LOOK_UP = 4 * BATCH
+_SHOWN = 5
+"""Kinds of files that are named among those not read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,7 @@ def finish(services: Services) -> str:
             for row in services.database.rows("list_partial", Partial)
             if row.uri in run.found.files
         ),
+        dict(run.found.unread),
     )
     if moved:
         said.append(f"{len(moved)} moved")
@@ -289,6 +292,11 @@ def finish(services: Services) -> str:
         said.append(
             f"{_several(unsure, 'not found')}: kept, for their folder is away, empty or closed"
         )
+    if run.found.unread:
+        unread = sorted(run.found.unread.items(), key=lambda each: (-each[1], each[0]))
+        kinds = ", ".join(f"{n} {kind}" for kind, n in unread[:_SHOWN])
+        more = ", ..." if len(run.found.unread) > _SHOWN else ""
+        said.append(f"{run.found.unread.total()} of kinds that are not read ({kinds}{more})")
     return ", ".join(said)
 
 
@@ -362,15 +370,26 @@ def _stands(uri: str, root: Path) -> bool:
 
 
 def gone(services: Services, items: list[str]) -> list[str]:
-    """Return those that lie under the paths of this run or are no longer on the disk."""
+    """Return those that lie under the paths of this run or are no longer on the disk.
+
+    An address is not: no run asks for it again unless it is named, so its failure stays.
+    """
     run = _run(services)
     return [
         item
         for item in items
-        if run.is_named(item)
-        or not os.path.lexists(path := path_of(item, services.root))
-        or path in run.found.named
+        if not is_remote(item)
+        and (
+            run.is_named(item)
+            or not _is_there(path := path_of(item, services.root))
+            or path in run.found.named
+        )
     ]
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether a path is there, or lies in an archive that is."""
+    return os.path.lexists(path) or any(folder.is_file() for folder in path.parents)
 
 
 STAGE = Stage(

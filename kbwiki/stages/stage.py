@@ -33,6 +33,8 @@ class Intake:
 
     counts: dict[str, int]
     partial: tuple[Partial, ...]
+    unread: dict[str, int] = field(default_factory=dict)
+    """Files of kinds that nothing here reads, by suffix."""
 
 
 @dataclass(slots=True)

@@ -13,34 +13,49 @@ _YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
 
 def read_bibtex(text: str) -> Document:
     """Return the Document of a bibliography; an entry that cannot be parsed becomes a note."""
-    from bibtexparser.entrypoint import parse_string
-    from bibtexparser.middlewares import (
-        LatexDecodingMiddleware,
-        SeparateCoAuthors,
-        SplitNameParts,
-    )
-
-    logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)  # what it says is in the notes
-    library = parse_string(
-        clean_text(text),
-        append_middleware=[LatexDecodingMiddleware(), SeparateCoAuthors(), SplitNameParts()],
-    )
+    entries, failed = _parsed(clean_text(text))
     builder = Builder()
     references: list[Reference] = []
-    for entry in library.entries:
+    for entry in entries:
         fields = {name.casefold(): field.value for name, field in entry.fields_dict.items()}
         _add(builder, fields, references)
     notes = [
         f"line {(block.start_line or 0) + 1}: the entry could not be parsed; it was left out"
-        for block in library.failed_blocks
+        for block in failed
     ]
     return Document(
         builder.text().rstrip(),
         blocks=tuple(builder.blocks),
         notes=tuple(notes),
         references=tuple(references),
-        coverage=(len(library.entries), len(library.entries) + len(notes)),
+        coverage=(len(entries), len(entries) + len(notes)),
     )
+
+
+def _parsed(text: str) -> tuple[list[Any], list[Any]]:
+    """Return the entries of a text, and what could not be parsed of it."""
+    from bibtexparser.entrypoint import parse_string
+    from bibtexparser.middlewares import (
+        LatexDecodingMiddleware,
+        SeparateCoAuthors,
+        SplitNameParts,
+    )
+    from bibtexparser.model import DuplicateBlockKeyBlock
+
+    logging.getLogger("bibtexparser").setLevel(logging.CRITICAL)  # what it says is in the notes
+    entries: list[Any] = []
+    failed: list[Any] = []
+    while text:
+        library = parse_string(
+            text,
+            append_middleware=[LatexDecodingMiddleware(), SeparateCoAuthors(), SplitNameParts()],
+        )
+        # The second entry of a key is a fault to the library; by itself it is none.
+        doubles = [b for b in library.failed_blocks if isinstance(b, DuplicateBlockKeyBlock)]
+        entries += library.entries
+        failed += [block for block in library.failed_blocks if block not in doubles]
+        text = "\n".join(block.raw or "" for block in doubles)
+    return entries, failed
 
 
 def _add(builder: Builder, fields: dict[str, Any], references: list[Reference]) -> None:
@@ -54,9 +69,10 @@ def _add(builder: Builder, fields: dict[str, Any], references: list[Reference]) 
     start = builder.size
     builder.add(". ".join(part.rstrip(".") for part in told if part))
     builder.block("references", start)
-    start = builder.size
-    builder.add(_line(fields.get("abstract")))
-    builder.block("paragraph", start)
+    for name in ("abstract", "note", "annote", "annotation"):
+        start = builder.size
+        builder.add(_line(fields.get(name)))
+        builder.block("paragraph", start)
     if title and (authors or year):
         references.append(Reference(canonical_key(title), authors, year))
 

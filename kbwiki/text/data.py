@@ -6,18 +6,23 @@ A record becomes a heading (its title), a row of its short values, and its long 
 import csv
 import io
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from kbwiki.errors import InputError
 from kbwiki.records import Document
+from kbwiki.text.gate import ranges
 from kbwiki.text.join import join_documents
 from kbwiki.text.markdown import Builder, read_markdown
-from kbwiki.text.normal import clean_line, clean_text
+from kbwiki.text.normal import clean_line, clean_text, shorten
 
 _TITLES = ("title", "name", "название", "заголовок", "имя")
+_SEPARATOR = re.compile(r"sep=([^\n])\n")
+"""The first line by which Excel is told what parts the values."""
 _LONG = 160
 """Characters from which on a value is text of its own."""
 MAX_OUTPUT = 4_000
@@ -28,16 +33,27 @@ def read_notebook(text: str) -> Document:
     """Return the Document of a Jupyter notebook (format 3 or 4): notes, code and its output."""
     try:
         book = json.loads(text)
-        cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]
-        parts = [part for cell in cells for part in _cell(cell)]
+        sheets = [book] if "cells" in book else book["worksheets"]
+        cells = [cell for sheet in sheets for cell in sheet["cells"]]
         meta = book.get("metadata", {})
         names = [clean_line(str(a.get("name", ""))) for a in meta.get("authors", [])]
         title = clean_line(str(meta.get("title", "")))
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as error:
         raise InputError("notebook: it is broken or no notebook.", "Save it anew.") from error
+    parts: list[Document] = []
+    notes: list[str] = []
+    for number, cell in enumerate(cells, 1):
+        try:
+            parts += _cell(cell)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            notes.append(f"cell {number}: it is broken; it was left out")
+    if cells and len(notes) == len(cells):
+        raise InputError("notebook: it is broken or no notebook.", "Save it anew.")
     document = join_documents(parts)
     return replace(
         document,
+        notes=(*notes, *document.notes),
+        coverage=(len(cells) - len(notes), len(cells)) if cells else (1, 1),
         title=title or document.title,
         authors=tuple(name for name in names if name) or document.authors,
     )
@@ -59,6 +75,9 @@ def _cell(cell: dict[str, Any]) -> Iterable[Document]:
 
 def _output(output: dict[str, Any]) -> Iterable[Document]:
     data = output.get("data", {})
+    if "text/html" in data and not {"text/plain", "text/markdown"} & set(data):
+        yield Document("", notes=("an output that is HTML alone was left out",))
+        return
     if "text/markdown" in data:
         yield read_markdown(_joined(data["text/markdown"]))
         return
@@ -88,18 +107,23 @@ def read_csv(text: str) -> Document:
     """Return the Document of records with a line of names first; the delimiter is found out."""
     text = clean_text(text)
     csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    told = _SEPARATOR.match(text)
+    text = text[told.end() :] if told else text
     try:
         dialect: type[csv.Dialect] = csv.Sniffer().sniff(text[:20_000], ",;\t|")
     except csv.Error:
         dialect = csv.excel
+    delimiter = told[1] if told else dialect.delimiter
+    notes: list[str] = []
     try:
-        rows = [row for row in csv.reader(io.StringIO(text), dialect) if any(map(str.strip, row))]
+        rows = list(csv.reader(io.StringIO(text), dialect, delimiter=delimiter, strict=True))
     except csv.Error as error:
-        raise InputError("csv: the records could not be told apart.", str(error)) from error
+        notes.append(f"quotation marks were taken as letters: {error}")
+        rows = list(csv.reader(text.split("\n"), delimiter=delimiter, quoting=csv.QUOTE_NONE))
+    rows = [row for row in rows if any(map(str.strip, row))]
     if not rows:
         return Document("")
-    names = [clean_line(name) or f"column {at}" for at, name in enumerate(rows[0], 1)]
-    notes: list[str] = []
+    names = _apart([clean_line(name) or f"column {at}" for at, name in enumerate(rows[0], 1)])
     records: list[dict[str, object]] = []
     for number, row in enumerate(rows[1:], 2):
         if len(row) > len(names):
@@ -111,21 +135,33 @@ def read_csv(text: str) -> Document:
     return _records(records, notes)
 
 
+def _apart(names: list[str]) -> list[str]:
+    """Return names of columns that differ: two of one name would hide each other."""
+    seen: Counter[str] = Counter()
+    out: list[str] = []
+    for name in names:
+        seen[name] += 1
+        out.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
+    return out
+
+
 def read_jsonl(text: str) -> Document:
-    """Return the Document of one JSON value a line; a line that is no JSON becomes a note."""
+    """Return the Document of one JSON value a line; lines that are no JSON become a note."""
     records: list[dict[str, object]] = []
-    notes: list[str] = []
+    bad: list[int] = []
     for number, line in enumerate(clean_text(text).split("\n"), 1):
         if not line.strip():
             continue
         try:
             value = json.loads(line)
         except (ValueError, RecursionError):
-            notes.append(f"line {number}: it is no JSON; it was left out")
+            bad.append(number)
             continue
         records.append(value if isinstance(value, dict) else {"": value})
+    line_s = "line" if len(bad) == 1 else "lines"
+    notes = [f"{line_s} {shorten(ranges(bad), _LONG)}: no JSON, left out"] if bad else []
     document = _records(records, notes)
-    return replace(document, coverage=(len(records), len(records) + len(notes)))
+    return replace(document, coverage=(len(records), len(records) + len(bad)))
 
 
 def _records(records: list[dict[str, object]], notes: list[str]) -> Document:

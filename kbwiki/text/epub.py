@@ -13,6 +13,7 @@ from kbwiki.text.frontmatter import as_date
 from kbwiki.text.join import join_documents
 from kbwiki.text.normal import clean_line
 from kbwiki.text.packed import open_packed
+from kbwiki.text.pages import PICTURES
 
 _CONTAINER = "META-INF/container.xml"
 _FONTS = {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}
@@ -44,8 +45,10 @@ def read_epub(raw: bytes, read_page: Callable[[bytes], Document]) -> Document:
                 chapter = Document("", notes=(error.message,))
             if chapter.text:
                 chapters.append(chapter)
-            else:
-                notes.append(f"chapter {clean_line(href)}: no text came out of it")
+            elif chapter.notes and (
+                chapters or chapter.notes != PICTURES
+            ):  # no blank page, no cover
+                notes.append(f"chapter {clean_line(href)}: no text, {'; '.join(chapter.notes)}")
     document = join_documents(chapters)
     return replace(
         document,

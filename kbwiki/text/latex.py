@@ -25,18 +25,28 @@ _HIDDEN = {
     "bibliography", "bibliographystyle", "documentclass", "usepackage", "newcommand",
     "renewcommand", "providecommand", "DeclareMathOperator", "newtheorem", "def", "vspace",
     "hspace", "setlength", "maketitle", "tableofcontents", "thanks", "pagestyle", "thispagestyle",
-    "begin", "end", "graphicspath", "hypersetup", "geometry", "affiliation", "email",
+    "begin", "end", "graphicspath", "hypersetup", "geometry", "affiliation", "email", "inst",
 }  # fmt: skip
+_UNSEEN = {"comment", "tikzpicture", "pgfpicture", "picture", "filecontents"}
+"""Environments without words: remarks, drawings, other files."""
 _MATH = {
     "equation", "align", "gather", "multline", "eqnarray", "displaymath", "flalign", "alignat",
     "math", "dmath",
 }  # fmt: skip
 _CODE = {"verbatim", "lstlisting", "minted", "Verbatim", "algorithm", "algorithmic", "alltt"}
 _ROWS = {"tabular", "tabularx", "longtable", "tabulary", "array"}
+_ARGUMENTS = {
+    "href": "{{", "footnotetext": "[{", "thanks": "{", "multicolumn": "{{{", "multirow": "{{{",
+    "inst": "{",
+}  # fmt: skip
+"""Commands that the parser does not know, and what stands behind them."""
+_WORDS = ("mbox", "textmd", "textsf", "texttt", "textup", "keywords")
+"""Commands whose words the parser would leave out."""
 _TAKES_GROUPS = _ROWS | {"thebibliography", "multicols", "minipage"}
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _LABEL = re.compile(r"\\label\{[^}]*\}\s*")
 _FRAME = re.compile(r"^\\begin\{[^}]*\}(?:\[[^\]]*\]|\{[^}]*\})*|\\end\{[^}]*\}$")
+_BARE_INPUT = re.compile(r"\\input[ \t]+([^\s{}\\%]+)")
 _INPUT = re.compile(r"\\(?:input|include)\s*\{([^}]+)\}")
 
 
@@ -44,10 +54,11 @@ def read_latex(text: str) -> Document:
     """Return the Document of a LaTeX source: headings, text, lists, formulas, captions."""
     from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
 
-    source = clean_text(text)
+    source = _BARE_INPUT.sub(r"\\input{\1}", clean_text(text))
     inputs = _INPUT.findall(re.sub(r"(?<!\\)%.*", "", source))
     try:
-        nodes, _, _ = LatexWalker(source, tolerant_parsing=True).get_latex_nodes()
+        walker = LatexWalker(source, tolerant_parsing=True, latex_context=_known_commands())
+        nodes, _, _ = walker.get_latex_nodes()
     except (LatexWalkerError, RecursionError) as error:
         raise InputError("latex: the source could not be parsed.", str(error)[:200]) from error
     reader = _Reader()
@@ -59,7 +70,11 @@ def read_latex(text: str) -> Document:
     blocks = mark_references(reader.builder)
     plain = reader.builder.text().rstrip()
     heading = next((plain[b.start : b.end] for b in blocks if b.kind == "heading"), "")
-    notes = (f"it inputs {', '.join(inputs)}; each is read by itself",) if inputs else ()
+    notes = (
+        (f"it inputs {', '.join(inputs)}; not opened here, each is a file of its own",)
+        if inputs
+        else ()
+    )
     return Document(
         text=plain,
         title=reader.title or heading,
@@ -72,6 +87,16 @@ def read_latex(text: str) -> Document:
     )
 
 
+def _known_commands() -> Any:
+    from pylatexenc.latexwalker import get_default_latex_context_db
+    from pylatexenc.macrospec import std_macro
+
+    context = get_default_latex_context_db()
+    macros = [std_macro(name, arguments) for name, arguments in _ARGUMENTS.items()]
+    context.add_context_category("more", macros=macros, prepend=True)
+    return context
+
+
 class _Reader:
     def __init__(self) -> None:
         from pylatexenc.latex2text import (
@@ -82,8 +107,14 @@ class _Reader:
 
         context = get_default_latex_context_db()
         people = [MacroTextSpec(name, "; ") for name in ("and", "And", "AND")]
-        context.add_context_category("people", people, prepend=True)
+        whole = [
+            MacroTextSpec(name, "" if name in _HIDDEN else f"%({len(arguments)})s")
+            for name, arguments in _ARGUMENTS.items()
+        ]
+        whole += [MacroTextSpec(name, "%s") for name in _WORDS]
+        context.add_context_category("people", [*people, *whole], prepend=True)
         self.to_text = LatexNodes2Text(latex_context=context, math_mode="verbatim")
+        self.known = _known_commands()
         self.builder = Builder()
         self.kind: BlockKind = "paragraph"
         self.start = 0
@@ -117,6 +148,10 @@ class _Reader:
     def plain(self, node: Any) -> str:
         """Return the text of a node, line ends kept."""
         return "" if node is None else str(self.to_text.nodelist_to_text([node])).strip()
+
+    def cell(self, source: str) -> str:
+        """Return the text of a cell of a table."""
+        return str(self.to_text.latex_to_text(source, latex_context=self.known))
 
     def close(self) -> None:
         """End the block that is open."""
@@ -199,7 +234,9 @@ class _Reader:
         while name in _TAKES_GROUPS and nodes and hasattr(nodes[0], "delimiters"):
             nodes = nodes[1:]
         inner = "".join(n.latex_verbatim() for n in nodes).strip()
-        if name in _MATH:
+        if name in _UNSEEN:
+            self.close()
+        elif name in _MATH:
             self.block("math", f"$${_LABEL.sub('', inner).strip()}$$")
         elif name in _CODE:
             # What is verbatim has no nodes inside.
@@ -207,7 +244,7 @@ class _Reader:
         elif name in _ROWS:
             for row in re.split(r"\\\\(?:\[[^\]]*\])?", inner):
                 cells = re.sub(r"\\(?:hline|toprule|midrule|bottomrule)\b", "", row).split("&")
-                shown = [clean_line(self.to_text.latex_to_text(cell)) for cell in cells]
+                shown = [clean_line(self.cell(cell)) for cell in cells]
                 if any(shown):
                     self.block("table", " | ".join(shown))
         elif name == "thebibliography":
@@ -254,6 +291,10 @@ class _Reader:
         if name in _BOLD:
             self.add(clean_line(self.argument(node, after)))
             self.builder.mark("bold", start)
+        elif name == "verb" and node.nodeargd is not None:
+            self.add(node.nodeargd.verbatim_text)
+            self.builder.mark("code", start)
+            return False
         elif name.startswith("footnote"):
             self.add(f" ({clean_line(self.argument(node, after))})")
         elif name in {"\\", "newline"}:

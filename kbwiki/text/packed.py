@@ -29,6 +29,8 @@ def open_packed(raw: bytes, what: str) -> zipfile.ZipFile:
     parts = archive.infolist()
     if sum(part.file_size for part in parts) > MAX_UNPACKED or any(map(is_bomb, parts)):
         raise InputError(f"{what}: it unpacks to far more than it is.", "It may be a zip bomb.")
+    if any(part.flag_bits & 1 for part in parts):
+        raise InputError(f"{what}: it is encrypted.", "Save a copy without a password.")
     return archive
 
 

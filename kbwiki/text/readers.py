@@ -4,20 +4,19 @@ Owns encodings and formats. Knows nothing about paths on disk, the store or conc
 bytes. A file that cannot be read honestly raises InputError; what was left out is in ``notes``.
 """
 
+import io
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbwiki.errors import InputError, QuarantineError
+from kbwiki.errors import InputError, KbwikiError, QuarantineError
 from kbwiki.records import Document
-from kbwiki.text.encodings import decode, marked
-from kbwiki.text.frontmatter import as_date
+from kbwiki.text.encodings import as_declared, decode, marked
 from kbwiki.text.markdown import read_markdown
 from kbwiki.text.normal import clean_line, clean_text
-from kbwiki.text.walls import NO_TEXT, wall
 
-_META_CHARSET = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([\w-]+)", re.IGNORECASE)
-_HTML = re.compile(r"<(?:html|body)\b", re.IGNORECASE)
+_OFFICE = {"word/": ".docx", "ppt/": ".pptx", "xl/": ".xlsx"}
 _BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
@@ -37,14 +36,34 @@ def read_document(
     Raises InputError where the format is unknown or the bytes cannot be read, QuarantineError,
     unless ``force``, where they are most likely no document but what stood in its place.
     """
-    reader = READERS.get(suffix or suffix_of(name))
+    suffix = suffix or suffix_of(name)
+    reader = READERS.get(suffix)
     if reader is None:
         raise InputError(
             f"{name}: no reader for this kind of file.", f"Known: {', '.join(READERS)}."
         )
     if not raw.strip():
         raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
-    document = _read_pdf(raw, use_ocr) if reader is _read_pdf else reader(_as_said(raw, charset))
+    kind = kind_of(raw)
+    if kind and kind != suffix:
+        raise InputError(
+            f"{name}: it is {kind} inside, whatever its name says.",
+            f"Name it with {kind} at its end.",
+        )
+    try:
+        said = raw if reader is _read_pdf else _as_said(raw, charset)
+        document = _read_pdf(raw, use_ocr) if reader is _read_pdf else reader(said)
+    except KbwikiError:
+        raise
+    except RecursionError as error:
+        raise InputError(f"{name}: it is nested too deep.", "Save a simpler copy.") from error
+    except Exception as error:
+        # A parser may stumble over any file in any way; that costs this file, not the run.
+        what = clean_line(f"{type(error).__name__}: {error}")[:200]
+        raise InputError(
+            f"{name}: its reader failed: {what}.",
+            "Save it anew. If it is whole, that is a fault of kbwiki.",
+        ) from error
     if not document.text.strip():
         hint = "; ".join(document.notes) or "Look whether the file holds words at all."
         raise InputError(f"{name}: no text came out of it.", hint)
@@ -62,14 +81,30 @@ def suffix_of(name: str) -> str:
     return "." + base.rsplit(".", 1)[1].lower() if "." in base[1:] else ""
 
 
+def kind_of(raw: bytes) -> str:
+    """Return the suffix that the first bytes of a file give away, or an empty string."""
+    if raw[:5] == b"%PDF-":
+        return ".pdf"
+    if raw[:4] == b"PK\x03\x04":
+        try:
+            with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+                names = archive.namelist()
+        except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError):
+            return ""
+        if "META-INF/container.xml" in names:
+            return ".epub"
+        for start, suffix in _OFFICE.items():
+            if "[Content_Types].xml" in names and any(name.startswith(start) for name in names):
+                return suffix
+    return ""
+
+
 def _as_said(raw: bytes, charset: str) -> bytes:
     """Return the bytes of a text in UTF-8 with its mark, if they decode as somebody said."""
     if not charset or marked(raw):
         return raw
-    try:
-        return b"\xef\xbb\xbf" + raw.decode(charset).encode()
-    except (UnicodeError, LookupError):
-        return raw
+    text = as_declared(raw, charset)
+    return raw if text is None else b"\xef\xbb\xbf" + text.encode()
 
 
 def reader_kind(name: str) -> str:
@@ -78,14 +113,25 @@ def reader_kind(name: str) -> str:
     return next((suffix for suffix, other in READERS.items() if other is reader), "")
 
 
-def _read_md(raw: bytes) -> Document:
-    return read_markdown(decode(raw))
+def _of_text(read: Callable[[str], Document]) -> Callable[[bytes], Document]:
+    """Make a reader of bytes of one of text; it doubts what may be in a wrong encoding."""
+
+    def read_bytes(raw: bytes) -> Document:
+        decoded = decode(raw)
+        document = read(decoded.text)
+        return replace(document, doubt=document.doubt or decoded.doubt)
+
+    return read_bytes
 
 
-def _read_txt(raw: bytes) -> Document:
+_read_md = _of_text(read_markdown)
+
+
+@_of_text
+def _read_txt(text: str) -> Document:
     """Read plain text: a short line that stands alone is a heading, the first one the title."""
     out: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", clean_text(decode(raw))):
+    for paragraph in re.split(r"\n\s*\n", clean_text(text)):
         items = [clean_line(item) for item in _BULLET.split(_RULE.sub("", paragraph))]
         begins = _BULLET.match(paragraph) is not None
         for at, item in enumerate(items):
@@ -114,49 +160,9 @@ def _escaped_start(mark: str) -> str:
 
 
 def _read_html(raw: bytes) -> Document:
-    """Read a web page: its main text, without menus, as Markdown."""
-    import trafilatura
+    from kbwiki.text.pages import read_html
 
-    found = _META_CHARSET.search(raw[:4096])
-    html = decode(raw, found.group(1).decode("ascii") if found else "")
-    if not _HTML.search(html):  # trafilatura reads whole pages only
-        html = f"<html><body>{html}</body></html>"
-    try:
-        page = trafilatura.bare_extraction(
-            html,
-            favor_recall=True,
-            include_formatting=True,
-            include_links=True,
-            include_comments=False,
-            with_metadata=True,
-        )
-        body = trafilatura.extract(
-            html,
-            output_format="markdown",
-            favor_recall=True,
-            include_formatting=True,
-            include_links=True,
-            include_comments=False,
-        )
-    except (ValueError, AssertionError) as error:
-        raise InputError("html: the page could not be parsed.", str(error)) from error
-    meta = page.as_dict() if page is not None and hasattr(page, "as_dict") else {}
-    title = clean_line(str(meta.get("title") or ""))
-    if not body:
-        whole = clean_line(trafilatura.html2txt(html))
-        doubt = wall(title, whole, html) or NO_TEXT
-        return replace(read_markdown(_escaped(whole)), title=title, doubt=doubt)
-    document = read_markdown(body)
-    dated = as_date(str(meta.get("date") or ""))
-    author = str(meta.get("author") or "")
-    return replace(
-        document,
-        title=document.title or title,
-        authors=tuple(clean_line(a) for a in re.split(r"\s*;\s*", author) if a.strip()),
-        dated=dated,
-        year=dated.year if dated else None,
-        doubt=wall(title, document.text, html),
-    )
+    return read_html(raw)
 
 
 def _read_pdf(raw: bytes, use_ocr: bool = False) -> Document:
@@ -185,55 +191,51 @@ def _read_xlsx(raw: bytes) -> Document:
 
 def _read_epub(raw: bytes) -> Document:
     from kbwiki.text.epub import read_epub
+    from kbwiki.text.pages import read_chapter
 
-    return read_epub(raw, _read_chapter)
-
-
-def _read_chapter(raw: bytes) -> Document:
-    """Read a page of a book: all of its text where little of it looks like an article."""
-    import trafilatura
-
-    document = _read_html(raw)
-    whole = clean_line(trafilatura.html2txt(decode(raw)))
-    if len(document.text) < 0.5 * len(whole):
-        return read_markdown(_escaped(whole))
-    return replace(document, doubt="")
+    return read_epub(raw, read_chapter)
 
 
-def _read_rst(raw: bytes) -> Document:
+@_of_text
+def _read_rst(text: str) -> Document:
     from kbwiki.text.restructured import read_rst
 
-    return read_rst(decode(raw))
+    return read_rst(text)
 
 
-def _read_latex(raw: bytes) -> Document:
+@_of_text
+def _read_latex(text: str) -> Document:
     from kbwiki.text.latex import read_latex
 
-    return read_latex(decode(raw))
+    return read_latex(text)
 
 
-def _read_notebook(raw: bytes) -> Document:
+@_of_text
+def _read_notebook(text: str) -> Document:
     from kbwiki.text.data import read_notebook
 
-    return read_notebook(decode(raw))
+    return read_notebook(text)
 
 
-def _read_csv(raw: bytes) -> Document:
+@_of_text
+def _read_csv(text: str) -> Document:
     from kbwiki.text.data import read_csv
 
-    return read_csv(decode(raw))
+    return read_csv(text)
 
 
-def _read_jsonl(raw: bytes) -> Document:
+@_of_text
+def _read_jsonl(text: str) -> Document:
     from kbwiki.text.data import read_jsonl
 
-    return read_jsonl(decode(raw))
+    return read_jsonl(text)
 
 
-def _read_bibtex(raw: bytes) -> Document:
+@_of_text
+def _read_bibtex(text: str) -> Document:
     from kbwiki.text.bibtex import read_bibtex
 
-    return read_bibtex(decode(raw))
+    return read_bibtex(text)
 
 
 READERS: dict[str, Callable[[bytes], Document]] = {

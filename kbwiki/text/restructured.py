@@ -21,6 +21,11 @@ _SETTINGS = {
     "input_encoding": "unicode",
 }
 _ROLE = re.compile(r":[\w:.+-]+:`([^`<]+?)(?:\s*<[^`]*>)?`")
+_INCLUDED = re.compile(
+    r"^[ \t]*\.\.[ \t]+(?:literal)?include::[ \t]*(\S.*)$|^[ \t]+:(?:file|url):[ \t]*(\S.*)$",
+    re.MULTILINE,
+)
+"""Files that a text wants to have in its place."""
 _UNSEEN = {
     "comment", "target", "substitution_definition", "raw", "image", "pending", "docinfo",
     "system_message", "meta", "label", "field_name",
@@ -36,7 +41,9 @@ def read_rst(text: str) -> Document:
     """Return the Document of a reStructuredText; an unknown directive keeps its content."""
     import docutils.core
 
-    tree = docutils.core.publish_doctree(clean_text(text), settings_overrides=_SETTINGS)
+    text = clean_text(text)
+    tree = docutils.core.publish_doctree(text, settings_overrides=_SETTINGS)
+    named = [clean_line(one or other) for one, other in _INCLUDED.findall(text)]
     reader = _Reader()
     reader.walk(tree, "paragraph", 1)
     blocks = mark_references(reader.builder)
@@ -50,6 +57,7 @@ def read_rst(text: str) -> Document:
         dated=reader.dated,
         blocks=tuple(blocks),
         marks=tuple(reader.builder.marks),
+        notes=(f"it includes {', '.join(named)}; not opened here",) if named else (),
     )
 
 

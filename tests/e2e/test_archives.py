@@ -51,13 +51,44 @@ def test_files_of_an_archive_are_sources_under_its_name(store: Store, name: str)
     report = store.build(folder)["ingest"]
     assert report.failures == ()
     assert _uris(store) == [f"notes/{name}/en/hopfield.md", f"notes/{name}/ru/линейное.md"]
-    assert store.build(path)["ingest"].outcome.note == "0 new, 0 changed, 2 as before"
+    note = "0 new, 0 changed, 2 as before, 1 of kinds that are not read (1 .bin)"
+    assert store.build(path)["ingest"].outcome.note == note
     _pack(path, {"en/hopfield.md": NOTES["en/hopfield.md"]})
     note = store.build(folder)["ingest"].outcome.note
     assert f"1 vanished (notes/{name}/ru/линейное.md): --prune removes them" in note
     path.unlink()
     (folder / "en.md").write_text(NOTES["en/hopfield.md"], "utf-8")
     assert "1 moved" in store.build(folder)["ingest"].outcome.note
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar"])
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_two_files_of_one_name_in_an_archive_are_two(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w") if name == "a.zip" else tarfile.open(path, "w") as archive:
+        for raw in (b"# One\n", "# Два\n".encode()):
+            if isinstance(archive, zipfile.ZipFile):
+                archive.writestr("память.md", raw)
+            else:
+                info = tarfile.TarInfo("память.md")
+                info.size = len(raw)
+                archive.addfile(info, io.BytesIO(raw))
+    members = list_members(path)
+    assert [member.name for member in members] == ["память.md", "память (2).md"]
+    read = [member.read(99) for member in members if member.read]
+    assert read == [b"# One\n", "# Два\n".encode()]
+
+
+def test_a_failure_in_an_archive_stays_while_the_archive_does(store: Store) -> None:
+    path = _zip(store.root / "a.zip", {**NOTES, "broken.ipynb": "{"})
+    (store.root / "b.md").write_text(NOTE.format("Память"), "utf-8")
+    assert len(store.build(path)["ingest"].failures) == 1
+    store.build(store.root / "b.md")
+    [failure] = store.database.dicts("list_failures")
+    assert failure["item"] == "a.zip/broken.ipynb"
+    path.unlink()
+    store.build(store.root / "b.md")
+    assert store.database.dicts("list_failures") == []
 
 
 def test_an_archive_that_cannot_be_opened_any_more_loses_nothing(store: Store) -> None:

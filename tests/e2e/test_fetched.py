@@ -165,6 +165,24 @@ def test_what_cannot_be_fetched_is_named_and_the_rest_is_taken_in(
     assert {str(row["item"]) for row in failed} == set(addresses)
 
 
+def test_an_address_that_failed_is_listed_until_it_is_read_or_let_go_of(
+    web: Web, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "note.md").write_text("# Память\n\nПамять хранит прошлое.\n", "utf-8")
+    late, never = web.url("/late"), web.url("/never")
+    assert main(["ingest", "--allow-private", late, never]) == 1
+    assert main(["ingest", "note.md"]) == 0
+    capsys.readouterr()
+    assert {row["item"] for row in _said(capsys, "sources", "--failed")} == {late, never}
+    web.page("/late", ARTICLE.format(title="Волна").encode(), "text/html; charset=utf-8")
+    assert main(["ingest", "--allow-private", late]) == 0
+    capsys.readouterr()
+    assert [row["item"] for row in _said(capsys, "sources", "--failed")] == [never]
+    assert main(["rm", never]) == 0
+    capsys.readouterr()
+    assert _said(capsys, "sources", "--failed") == []
+
+
 def test_this_machine_is_not_asked_unless_that_is_allowed(
     web: Web, capsys: pytest.CaptureFixture[str]
 ) -> None:

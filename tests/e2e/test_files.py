@@ -48,6 +48,16 @@ def test_a_renamed_file_is_one_source_under_its_new_name(store: Store, notes: Pa
     assert 'uri: "notes/новое имя.md"' in page
 
 
+def test_files_of_kinds_that_nothing_reads_are_counted(store: Store, notes: Path) -> None:
+    for name in ("a.djvu", "b.DOC", "статья.doc", "Makefile", ".hidden.doc"):
+        (notes / name).write_bytes(b"x")
+    report = store.build(notes)["ingest"]
+    assert report.failures == ()
+    assert "4 of kinds that are not read (2 .doc, 1 .djvu, 1 Makefile)" in report.outcome.note
+    assert report.intake is not None
+    assert report.intake.unread == {".djvu": 1, ".doc": 2, "Makefile": 1}
+
+
 def test_a_copy_is_no_second_source(store: Store, notes: Path) -> None:
     before = store.database.value("count_sources")
     (notes / "копия.md").write_bytes((notes / "a.md").read_bytes())

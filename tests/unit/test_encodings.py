@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from kbwiki.errors import InputError
+from kbwiki.errors import InputError, QuarantineError
 from kbwiki.text.encodings import decode
 from kbwiki.text.readers import read_document
 
@@ -27,7 +27,7 @@ ENCODINGS = [
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_russian_is_told_by_the_whole_file(text: str, encoding: str) -> None:
-    assert decode(text.encode(encoding)) == text
+    assert decode(text.encode(encoding)).text == text
 
 
 @pytest.mark.parametrize(
@@ -41,20 +41,72 @@ def test_russian_is_told_by_the_whole_file(text: str, encoding: str) -> None:
     ],
 )
 def test_other_languages_and_signs_are_read(text: str, encoding: str) -> None:
-    assert decode((ENGLISH + text).encode(encoding)) == ENGLISH + text
+    assert decode((ENGLISH + text).encode(encoding)).text == ENGLISH + text
 
 
 def test_a_declared_charset_wins_where_it_decodes() -> None:
     raw = "Память".encode("koi8-r")
-    assert decode(raw, "koi8-r") == "Память"
-    assert decode("Память".encode(), "ascii") == "Память"
-    assert decode("Память".encode(), "no-such-charset") == "Память"
+    assert decode(raw, "koi8-r").text == "Память"
+    assert decode("Память".encode(), "ascii").text == "Память"
+    assert decode("Память".encode(), "no-such-charset").text == "Память"
+
+
+@pytest.mark.parametrize("declared", ["koi8-r", "latin-1", "windows-1252", "cp866"])
+def test_a_declared_charset_that_makes_no_words_is_not_believed(declared: str) -> None:
+    for encoding in ("utf-8", "cp1251"):
+        assert decode(RUSSIAN.encode(encoding), declared).text == RUSSIAN
+    assert decode(RUSSIAN.encode(), "utf-16").text == RUSSIAN
+
+
+GREEK = "Η προσοχή είναι μια μνήμη που κρατά το παρελθόν και ξεχνά όσα δεν χρειάζεται. "
+JAPANESE = "長いテキストでも記憶は同じ大きさの状態を保つので、費用は増えない。"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        (GREEK, "cp1253"),
+        (JAPANESE, "shift-jis"),
+        (JAPANESE, "iso2022-jp"),
+        ("תשומת לב לינארית היא תשומת לב ללא פונקציה מעריכית.", "cp1255"),
+        ("Пам'ять зберігає минуле, її вчать під час читання, і вона є сталою.", "koi8-u"),
+    ],
+)
+def test_letters_of_other_scripts_are_no_russian(text: str, encoding: str) -> None:
+    decoded = decode(text.encode(encoding))
+    assert (decoded.text, decoded.doubt) == (text, "")
+
+
+def test_words_that_nobody_knows_are_doubted_and_may_be_forced() -> None:
+    numbers = random.Random(5)
+    letters = bytes(range(0xE0, 0x100))
+    raw = b" ".join(bytes(numbers.choices(letters, k=7)) for _ in range(60))
+    with pytest.raises(QuarantineError, match="known to no dictionary") as caught:
+        read_document("a.txt", raw)
+    assert "--force" in caught.value.hint
+    assert read_document("a.txt", raw, force=True).text
+
+
+def test_each_line_is_read_in_its_own_encoding() -> None:
+    for first, second in (("utf-8", "cp1251"), ("cp1251", "koi8-r"), ("koi8-r", "utf-8")):
+        raw = RUSSIAN.encode(first) + b"\n" + RUSSIAN.encode(second) + b"\n" + b"plain"
+        assert decode(raw).text == f"{RUSSIAN}\n{RUSSIAN}\nplain"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_half_a_letter_at_the_end_does_not_spoil_utf_16(encoding: str) -> None:
+    assert decode(RUSSIAN.encode(encoding) + b"\n").text == RUSSIAN
+
+
+def test_control_bytes_are_no_text_even_in_ascii() -> None:
+    with pytest.raises(InputError, match="not recognised"):
+        decode(b"\x01\x02\x03 abc" * 9)
 
 
 def test_a_broken_byte_does_not_spoil_a_text_of_utf_8() -> None:
     raw = (RUSSIAN * 20).encode()
     at = raw.index(b" ")
-    text = decode(raw[:at] + b"\xff" + raw[at:])
+    text = decode(raw[:at] + b"\xff" + raw[at:]).text
     assert text.count("\ufffd") == 1
     assert text.replace("\ufffd", "") == RUSSIAN * 20
 

@@ -15,6 +15,10 @@ EN_COOKIES = (
     "<div><h2>We value your privacy</h2><p>We and our partners use cookies to store data.</p>"
     "<p>By pressing Accept you give your consent to all cookies.</p><button>Accept</button></div>"
 )
+EN_PRIVACY = (
+    "<p>We value your privacy. We and our partners store information on a device and process "
+    "personal data. You may accept or manage your choices.</p>"
+)
 RU_COOKIES = (
     "<div><h2>Мы используем файлы cookie</h2><p>Продолжая, вы даёте согласие на обработку "
     "персональных данных и файлов cookie.</p><button>Принять</button></div>"
@@ -36,6 +40,14 @@ RU_COOKIES = (
         ("Hello", "<form><p>Your name</p><input type='password'></form>", "login"),
         ("Site", EN_COOKIES, "cookie wall"),
         ("Сайт", RU_COOKIES, "cookie wall"),
+        ("Before you go", EN_PRIVACY, "cookie wall"),
+        ("Oops", "<p>Sorry, the page you were after doesn't exist.</p>", "error page"),
+        ("Ой!", "<p>Такой страницы нет. Возможно, она была удалена.</p>", "error page"),
+        ("Сайт", "<p>Ведутся технические работы, зайдите к нам позже.</p>", "error page"),
+        ("Shop", "<p>This domain is for sale. Buy this domain today.</p>", "error page"),
+        ("Ой!", "<p>Запросы с вашего устройства похожи на автоматические.</p>", "robots"),
+        ("Paper", "<p>This article is only available to subscribers.</p>", "login"),
+        ("Статья", "<p>Полный текст доступен только по подписке.</p>", "login"),
         ("Menu", "<nav><a href='/a'>Home</a></nav>", "no main text"),
     ],
 )
@@ -60,6 +72,19 @@ def test_an_article_about_walls_is_an_article(title: str, sentence: str) -> None
         f"<p>{number}. {sentence}{sentence} {'слово ' * number}</p>" for number in range(30)
     )
     assert read_document("a.html", _page(title, body)).title == title
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A captcha is a test that tells people from machines. It was invented in 2000.",
+        "A cookie is a small piece of data that a server sends to a browser. It keeps a session.",
+        "Согласие между моделями называют ансамблем; он уменьшает дисперсию ответа.",
+        "Файл cookie — это небольшой текст, который сервер оставляет в браузере.",
+    ],
+)
+def test_a_short_note_about_walls_is_a_note(text: str) -> None:
+    assert read_document("a.html", _page("Note", f"<p>{text}</p>")).text == text
 
 
 def test_a_page_without_a_word_cannot_be_forced() -> None:

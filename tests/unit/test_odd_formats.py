@@ -1,0 +1,257 @@
+"""Files that are odd but whole: nothing in them is lost, and what is left out is said."""
+
+import io
+import json
+import zipfile
+from typing import Any
+
+import docx
+import openpyxl
+import pptx
+import pytest
+from docx.oxml import parse_xml
+from pptx.chart.data import CategoryChartData
+from pptx.enum.chart import XL_CHART_TYPE
+
+from kbwiki.errors import InputError
+from kbwiki.records import Document
+from kbwiki.text import readers
+from kbwiki.text.readers import read_document
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+MC = 'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+WORDS = pytest.mark.parametrize(
+    "words", ["Memory forgets what it has not used.", "Память забывает то, чем не пользовалась."]
+)
+
+
+def _saved(package: Any) -> bytes:
+    file = io.BytesIO()
+    package.save(file)
+    return file.getvalue()
+
+
+def _blocks(document: Document) -> list[tuple[str, str]]:
+    return [(b.kind, document.text[b.start : b.end]) for b in document.blocks]
+
+
+def _box(words: str) -> Any:
+    inner = f"<w:txbxContent><w:p><w:r><w:t>{words}</w:t></w:r></w:p></w:txbxContent>"
+    return parse_xml(
+        f"<w:r {W} {MC}><mc:AlternateContent><mc:Choice Requires='wps'>{inner}</mc:Choice>"
+        f"<mc:Fallback>{inner}</mc:Fallback></mc:AlternateContent></w:r>"
+    )
+
+
+@WORDS
+def test_words_in_boxes_controls_and_inner_tables_of_a_word_file_are_read(words: str) -> None:
+    package = docx.Document()
+    package.add_paragraph("First.")._p.append(_box(f"Box: {words}"))
+    table = package.add_table(2, 2)
+    table.cell(0, 1).add_table(1, 1).cell(0, 0).text = f"Inner: {words}"
+    table.cell(1, 0).merge(table.cell(1, 1)).text = "Both"
+    control = f"<w:p><w:r><w:t>Control: {words}</w:t></w:r></w:p>"
+    package.element.body.insert(
+        1, parse_xml(f"<w:sdt {W}><w:sdtContent>{control}</w:sdtContent></w:sdt>")
+    )
+    package.add_comment(package.paragraphs[0].runs, text="Is it so?", author="Anna")
+    document = read_document("a.docx", _saved(package))
+    assert _blocks(document) == [
+        ("paragraph", "First."),
+        ("paragraph", f"Box: {words}"),
+        ("paragraph", f"Control: {words}"),
+        ("table", f" | Inner: {words}"),
+        ("table", "Both"),
+    ]
+    assert document.notes == ("comments left out: 1",)
+    assert document.characters[0] == document.characters[1] > 3 * len("Memoryforgets")
+
+
+def test_a_word_file_that_declares_entities_is_refused_not_read_without_them() -> None:
+    package = docx.Document()
+    package.add_paragraph("Words of it.")
+    with zipfile.ZipFile(io.BytesIO(_saved(package))) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    document_type = b'<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]>'
+    head, body = parts["word/document.xml"].split(b"?>", 1)
+    parts["word/document.xml"] = head + b"?>" + document_type + body.replace(b"Words", b"&a;")
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, raw in parts.items():
+            archive.writestr(name, raw)
+    with pytest.raises(InputError, match="entities"):
+        read_document("a.docx", file.getvalue())
+
+
+def test_the_words_of_a_chart_are_read() -> None:
+    package = pptx.Presentation()
+    slide = package.slides.add_slide(package.slide_layouts[6])
+    data = CategoryChartData()
+    data.categories = ["Альфа", "Beta"]
+    data.add_series("Ряд", (1, 2))
+    slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 999_999, 999_999, data)
+    assert read_document("a.pptx", _saved(package)).text == "Ряд; Альфа; Beta"
+
+
+def test_a_formula_without_a_stored_value_is_shown_as_it_is_written() -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["Сумма", "=1+2", None, 4])
+    document = read_document("a.xlsx", _saved(book))
+    assert _blocks(document)[1:] == [("table", "Сумма | =1+2 |  | 4")]
+    assert document.notes == ("formulas without a stored value, shown as they are written: 1",)
+
+
+def test_a_cell_in_the_last_corner_of_the_grid_costs_no_grid() -> None:
+    book = openpyxl.Workbook()
+    book.active["A1"], book.active["XFD1048576"] = "near", "далеко"
+    document = read_document("a.xlsx", _saved(book))
+    assert _blocks(document)[1:] == [("table", "near"), ("table", "далеко")]
+
+
+def test_a_spreadsheet_without_a_value_holds_no_text() -> None:
+    with pytest.raises(InputError, match="no text"):
+        read_document("a.xlsx", _saved(openpyxl.Workbook()))
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        (r"\href{http://a.example}{слова ссылки} end", "слова ссылки end"),
+        (r"a \texttt{код} and \mbox{box} and \verb|raw|", "a код and box and raw"),
+        (r"\section{On \href{u}{память}} x", "On память\n\nx"),
+        (r"a\begin{comment}no\end{comment} b", "a\n\nb"),
+        (r"\begin{tabular}{ll}a & b \\ \multicolumn{2}{c}{оба}\end{tabular}", "a | b\n\nоба"),
+        (r"\begin{tikzpicture}\draw (0,0);\end{tikzpicture} words", "words"),
+    ],
+)
+def test_commands_of_latex_lose_no_words_and_stop_nothing(source: str, text: str) -> None:
+    assert read_document("a.tex", source.encode()).text == text
+
+
+def test_marks_of_thanks_and_institutes_are_no_part_of_names() -> None:
+    source = r"\title{Память\thanks{грант}}\author{Анна Ли\inst{1} \and B. Go\thanks{x}} words"
+    document = read_document("a.tex", source.encode())
+    assert (document.title, document.authors) == ("Память", ("Анна Ли", "B. Go"))
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "named"),
+    [
+        (
+            "a.tex",
+            r"\input{../other} \include{missing} \input bare words",
+            "../other, missing, bare",
+        ),
+        ("a.rst", "Слова.\n\n.. include:: ../other\n", "../other"),
+        ("a.rst", "Words.\n\n.. csv-table:: T\n   :file: /etc/passwd\n", "/etc/passwd"),
+    ],
+)
+def test_files_that_a_text_wants_in_it_are_named(name: str, source: str, named: str) -> None:
+    [note] = read_document(name, source.encode()).notes
+    assert named in note
+    assert "not opened" in note
+
+
+def test_whatever_a_parser_stumbles_over_is_that_file_s_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stumble(raw: bytes) -> Document:
+        return [][len(raw)]
+
+    monkeypatch.setitem(readers.READERS, ".odd", stumble)
+    with pytest.raises(InputError, match=r"a\.odd: its reader failed: IndexError"):
+        read_document("a.odd", b"words")
+    deep = "".join("  " * n + "* a\n\n" for n in range(400))
+    with pytest.raises(InputError, match="nested too deep"):
+        read_document("a.rst", deep.encode())
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.docx", "a.html"])
+def test_a_wrong_name_is_said(name: str) -> None:
+    book = openpyxl.Workbook()
+    with pytest.raises(InputError, match=r"it is \.xlsx inside"):
+        read_document(name, _saved(book))
+    with pytest.raises(InputError, match=r"it is \.pdf inside"):
+        read_document(name, b"%PDF-1.7\n")
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "note"),
+    [
+        ("a,a\n1,2\n", "a: 1; a (2): 2", ""),
+        ("sep=;\nимя;b\n1;2\n", "1\n\nb: 2", ""),
+        ('b,c\n"open,x\n1,2\n', 'b: "open; c: x\n\nb: 1; c: 2', "quotation marks"),
+    ],
+)
+def test_odd_records_of_csv_lose_nothing(source: str, text: str, note: str) -> None:
+    document = read_document("a.csv", source.encode())
+    assert document.text == text
+    assert note in "".join(document.notes)
+
+
+def test_many_bad_lines_are_one_note() -> None:
+    lines = ['{"title": "Память"}', *["нет"] * 3, '{"title": "b"}', "no"]
+    document = read_document("a.jsonl", "\n".join(lines).encode())
+    assert document.notes == ("lines 2-4, 6: no JSON, left out",)
+    assert document.coverage == (2, 6)
+
+
+def test_a_notebook_s_bad_cell_and_second_sheet() -> None:
+    def sheet(words: str) -> dict[str, object]:
+        return {"cells": [{"cell_type": "markdown", "source": words}]}
+
+    old = {"nbformat": 3, "worksheets": [sheet("Первый"), sheet("Second")]}
+    assert read_document("a.ipynb", json.dumps(old).encode()).text == "Первый\n\nSecond"
+    cells = [5, *sheet("Память")["cells"]]  # type: ignore[misc]
+    document = read_document("a.ipynb", json.dumps({"cells": cells}).encode())
+    assert (document.text, document.coverage) == ("Память", (1, 2))
+    assert document.notes == ("cell 1: it is broken; it was left out",)
+
+
+def test_a_second_entry_of_one_key_and_a_person_s_note_are_kept() -> None:
+    source = (
+        "@book{a, title={Память}, author={Ли, Анна}, note={Прочесть.}}\n"
+        "@book{a, title={Memory}, author={Go, B. and Li, C.}}\n"
+    )
+    document = read_document("a.bib", source.encode())
+    assert document.text == "Анна Ли. Память\n\nПрочесть.\n\nB. Go, C. Li. Memory"
+    assert (document.notes, document.coverage) == ((), (2, 2))
+
+
+def _page(body: str) -> bytes:
+    return f"<html><head><title>T</title></head><body>{body}</body></html>".encode()
+
+
+@WORDS
+def test_an_article_s_formulas_and_asides_are_read(words: str) -> None:
+    parts = [f"<p>{n}. {words}</p>" for n in range(4)]
+    formula = "<math alttext='x^2'><mi>x</mi></math>"
+    extra = f"<details><summary>More</summary>{words * 3}</details><aside>{words * 2}</aside>"
+    page = f"<nav>Menu</nav><article>{''.join(parts)}<p>So {formula} is.</p>{extra}</article>"
+    document = read_document("a.html", _page(page))
+    assert "So $x^2$ is." in document.text
+    assert document.text.count(words) == 9
+    assert "Menu" not in document.text
+    assert document.characters[0] == document.characters[1] > 1
+
+
+@WORDS
+def test_a_chapter_keeps_its_heading_and_tables(words: str) -> None:
+    body = f"<h1>Глава</h1><p>{words}</p><table><tr><td>a</td><td>б</td></tr></table>"
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(
+            "META-INF/container.xml", '<container><rootfile full-path="p.opf"/></container>'
+        )
+        archive.writestr(
+            "p.opf",
+            '<package><manifest><item id="c" href="cover.html"/><item id="a" href="a.html"/>'
+            '</manifest><spine><itemref idref="c"/><itemref idref="a"/></spine></package>',
+        )
+        archive.writestr("cover.html", "<html><body><img src='a.png'/></body></html>")
+        archive.writestr("a.html", f"<html><body>{body}</body></html>")
+    document = read_document("a.epub", file.getvalue())
+    assert _blocks(document) == [
+        ("heading", "Глава"), ("paragraph", words), ("table", "a | б"),
+    ]  # fmt: skip
+    assert (document.notes, document.coverage) == ((), (1, 1))
