@@ -83,7 +83,6 @@ def unmerge(
     return _apply(services, lambda: database.run("save_decision", row), dry_run)
 
 
-<<<<<<< HEAD
 def split(
     services: Services, name: str, uris: Sequence[str], title: str, dry_run: bool = False
 ) -> Effect:
@@ -151,7 +150,8 @@ def _files(
 
 
 def remove_sources(services: Services, names: Sequence[str], dry_run: bool = False) -> Effect:
-    """Remove files from the store with all that nothing else supports, and filed questions.
+    """Remove files from the store with all that nothing else supports, their failures, and filed
+    questions.
 
     ``names`` are uris of files and slugs of answers. Raises NotFoundError for one that the store
     does not hold; then nothing is removed.
@@ -159,18 +159,8 @@ def remove_sources(services: Services, names: Sequence[str], dry_run: bool = Fal
     database = services.database
     known = {row["uri"] for row in database.dicts("find_uris", {"uris": list(names)})}
     filed = {row["slug"] for row in database.dicts("list_filed")} & set(names)
-    missing = [name for name in names if name not in known | filed]
-=======
-def remove_sources(services: Services, uris: Sequence[str], dry_run: bool = False) -> Effect:
-    """Remove files from the store with all that nothing else supports, and their failures.
-
-    Raises NotFoundError for a uri that the store knows nothing of; then nothing is removed.
-    """
-    database = services.database
-    found = {row["uri"] for row in database.dicts("find_uris", {"uris": list(uris)})}
-    found |= {row["item"] for row in database.dicts("list_failed_items", {"stage": "ingest"})}
-    missing = [uri for uri in uris if uri not in found]
->>>>>>> 2675142 (Ingest: odd files are read whole or said; encodings by words and by lines; failures stay until settled)
+    failed = {row["item"] for row in database.dicts("list_failed_items", {"stage": "ingest"})}
+    missing = [name for name in names if name not in known | filed | failed]
     if missing:
         raise NotFoundError(f"{missing[0]}: the store holds no such file.", "See `kbwiki sources`.")
 
@@ -178,7 +168,7 @@ def remove_sources(services: Services, uris: Sequence[str], dry_run: bool = Fals
         database.run("unfile_answers", {"slugs": sorted(filed)})
         database.run("delete_uris", {"uris": sorted(known)})
         database.run("delete_sources_without_uri")
-        database.run("forget_failures", {"stage": "ingest", "items": list(uris)})
+        database.run("forget_failures", {"stage": "ingest", "items": list(names)})
 
     return _apply(services, remove, dry_run)
 

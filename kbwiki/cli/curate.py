@@ -8,12 +8,8 @@ from kbwiki.cli.console import out, print_json, print_table
 from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.curate import Effect
-<<<<<<< HEAD
 from kbwiki.stages import ingest
-from kbwiki.stages.files import uri_of
-=======
 from kbwiki.stages.files import is_remote, uri_of
->>>>>>> 2675142 (Ingest: odd files are read whole or said; encodings by words and by lines; failures stay until settled)
 from kbwiki.stages.stage import Services
 
 AFTER = ["resolve", "write", "classify-edges", "embed", "answer", "export"]
@@ -97,13 +93,6 @@ def remove(names: list[str], dry_run: bool, db: str | None, as_json: bool) -> No
     """Remove sources by uri or path and questions by slug, then rewrite what that changes."""
     root = find_place(db).root
 
-<<<<<<< HEAD
-=======
-    def uri(services: Services, name: str) -> str:
-        known = {row["uri"] for row in services.database.dicts("list_source_uris")}
-        return name if name in known or is_remote(name) else uri_of(Path(name).absolute(), root)
-
->>>>>>> 2675142 (Ingest: odd files are read whole or said; encodings by words and by lines; failures stay until settled)
     def change(services: Services) -> Effect:
         filed = {row["slug"] for row in services.database.dicts("list_filed")} & set(names)
         uris = _uris(services, [name for name in names if name not in filed], root)
@@ -133,7 +122,7 @@ def unsplit(name: str, files: list[str], dry_run: bool, db: str | None, as_json:
 
 def _uris(services: Services, names: list[str], root: Path) -> list[str]:
     known = {row["uri"] for row in services.database.dicts("list_source_uris")}
-    return [n if n in known else uri_of(Path(n).absolute(), root) for n in names]
+    return [n if n in known or is_remote(n) else uri_of(Path(n).absolute(), root) for n in names]
 
 
 def preview_prune(paths: list[Path], db: str | None, as_json: bool) -> None:
