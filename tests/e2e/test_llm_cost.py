@@ -139,6 +139,24 @@ def test_a_cut_reply_is_paid_for_once_too(
     assert len(gemini.asked()) == n_calls
 
 
+def test_a_file_that_moves_asks_a_model_nothing(
+    run: Run, gemini: FakeGemini, tmp_path: Path
+) -> None:
+    stages = ("ingest papers", "extract", "resolve", "write", "export")
+    assert [run(*stage.split())[0] for stage in stages] == [0] * len(stages)
+    n_calls = len(gemini.asked())
+    assert n_calls > N_NOTES
+    papers = tmp_path / "papers"
+    (papers / "new").mkdir()
+    (papers / "note-3.md").rename(papers / "a заметка.md")
+    (papers / "note-4.md").rename(papers / "new" / "note-4.md")
+    assert [run(*stage.split())[0] for stage in stages] == [0] * len(stages)
+    assert len(gemini.asked()) == n_calls
+    pages = [page.read_text("utf-8") for page in (tmp_path / "wiki" / "sources").iterdir()]
+    for uri in ("papers/a заметка.md", "papers/new/note-4.md"):
+        assert sum(f'uri: "{uri}"' in page for page in pages) == 1
+
+
 def test_replies_with_any_letter_survive_a_file(
     run: Run, gemini: FakeGemini, url: str, tmp_path: Path
 ) -> None:
