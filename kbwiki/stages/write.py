@@ -11,7 +11,7 @@ from kbwiki.text.disagree import HEADINGS, disagreements
 from kbwiki.text.links import link
 from kbwiki.text.normal import clean_line, escape_markdown
 
-VERSION = "write-2"
+VERSION = "write-3"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def work(services: Services, item: Item) -> Article:
 
 
 def with_disagreements(article: Article, brief: Brief) -> Article:
-    """Return a page of a concept with a section on numbers that its sources give differently.
+    """Return a page of a concept with a section on what its sources do not agree on.
 
     Each statement stands there in its source's words, with the source and its date, newest first.
     """

@@ -1,8 +1,8 @@
-"""Statements of two sources that give different numbers for one thing.
+"""Statements of two sources that cannot both be true: on numbers, and what contradict.py finds.
 
-Reads only what is plain: one number of its kind in each sentence, the same subject, the same unit,
-and the same words around it; a sentence that hedges, compares, denies or counts up says nothing
-here. Better to miss a disagreement than to invent one.
+Of numbers only what is plain is read: one of its kind in each sentence, the same subject, the same
+unit, and the same words around it; a sentence that hedges, compares, denies or counts up says
+nothing here. Better to miss a disagreement than to invent one.
 """
 
 import re
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kbwiki.records import Lang, Statement
+from kbwiki.text.contradict import contradictions
 from kbwiki.text.lexicon import AGENT_VERBS, HEDGES, MULTIPLIERS, STOP_MODIFIERS, UNITS
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.words import WORD, is_russian, lemma, stream
@@ -54,12 +55,17 @@ def disagreements(title: str, statements: Sequence[Statement]) -> list[tuple[Sta
         measure = _measure(key, statement)
         if measure:
             by_what[measure.what].append(measure)
-    groups = (group for _, found in sorted(by_what.items()) for group in _groups(found))
-    return [tuple(m.statement for m in sorted(group, key=_newest_first)) for group in groups]
+    groups = [
+        [measure.statement for measure in group]
+        for _, found in sorted(by_what.items())
+        for group in _groups(found)
+    ]
+    groups += contradictions(title, sorted(statements, key=lambda s: (s.source_key, s.start)))
+    return [tuple(sorted(group, key=_newest_first)) for group in groups]
 
 
-def _newest_first(measure: _Measure) -> tuple[tuple[int, ...], str]:
-    return tuple(-ord(c) for c in measure.statement.dated or " "), measure.statement.source_key
+def _newest_first(statement: Statement) -> tuple[tuple[int, ...], str]:
+    return tuple(-ord(c) for c in statement.dated or " "), statement.source_key
 
 
 def _groups(found: list[_Measure]) -> Iterator[list[_Measure]]:

@@ -52,10 +52,18 @@ def test_sources_that_disagree_are_both_shown_with_their_dates(store: Store) -> 
 
 
 def test_a_russian_page_says_it_in_russian(store: Store) -> None:
-    text = "# {}\n\n**Глубокая сеть** — это сеть. Глубокая сеть имеет {} слоёв. Она учится.\n"
-    _note(store, "a.md", text.format("Первая", 12))
-    store.build(_note(store, "b.md", text.format("Вторая", 24)))
-    assert "\n## Разногласия\n" in store.files()["concepts/глубокая-сеть.md"].decode()
+    text = (
+        "# {}\n\n**Глубокая сеть** — это сеть. Глубокая сеть имеет {} слоёв. Она учится. Глубокая "
+        "сеть {} кэш ключей.\n"
+    )
+    _note(store, "a.md", text.format("Первая", 12, "использует"))
+    store.build(_note(store, "b.md", text.format("Вторая", 24, "не использует")))
+    page = store.files()["concepts/глубокая-сеть.md"].decode().split("<!--")[0]
+    section = page.partition("\n## Разногласия\n")[2]
+    assert [line.partition(": ")[2].partition("[")[0] for line in section.splitlines() if line] == [
+        "Глубокая сеть имеет 24 слоёв.", "Глубокая сеть имеет 12 слоёв.",
+        "Глубокая сеть не использует кэш ключей.", "Глубокая сеть использует кэш ключей.",
+    ]  # fmt: skip
 
 
 class _Counting(LocalEngine):

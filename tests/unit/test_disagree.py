@@ -1,4 +1,7 @@
-"""Which numbers of two sources differ, and which only seem to."""
+"""Which statements of two sources differ, in numbers or outright, and which only seem to."""
+
+import re
+from dataclasses import replace
 
 import pytest
 
@@ -62,6 +65,66 @@ def test_two_numbers_for_one_thing(first: str, second: str) -> None:
 def test_numbers_that_only_seem_to_differ(first: str, second: str) -> None:
     pair = [_statement(first, "a", "Titans"), _statement(second, "b", "Titans")]
     assert disagreements("Titans", pair) == []
+
+
+def _named(text: str, source: str) -> Statement:
+    """A statement that names both models, in either language."""
+    keys = {"Титаны": "Titans", "Мамба": "Mamba", "Мамбы": "Mamba", "Титанов": "Titans"}
+    spans = [
+        (m.start(), m.end(), keys.get(m.group(), m.group()))
+        for m in re.finditer(r"Titans|Mamba|Титаны|Титанов|Мамб[аы]", text)
+    ]
+    return replace(_statement(text, source, text[:1]), mentions=tuple(spans))
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Titans uses a KV cache.", "Titans does not use a KV cache."),
+        ("The Titans uses a KV cache.", "Titans doesn't use the KV cache."),
+        ("Titans is a recurrent model.", "Titans is not a recurrent model."),
+        ("Titans can read a book.", "Titans cannot read a book."),
+        ("Titans is faster than Mamba.", "Titans is not faster than Mamba."),
+        ("Titans is faster than Mamba.", "Mamba is faster than Titans."),
+        ("Titans is more accurate than Mamba.", "Mamba is more accurate than the Titans."),
+        ("Titans outperforms Mamba.", "Mamba outperforms Titans."),
+        ("Титаны — это рекуррентная модель.", "Титаны — это не рекуррентная модель."),
+        ("Титаны используют кэш ключей.", "Титаны не используют кэша ключей."),
+        ("Титаны быстрее, чем Мамба.", "Мамба быстрее, чем Титаны."),
+        ("Титаны быстрее Мамбы.", "Мамба быстрее Титанов."),
+        ("Титаны обгоняют Мамба.", "Мамба обгоняет Титаны."),
+    ],
+)  # fmt: skip
+def test_one_says_what_the_other_denies(first: str, second: str) -> None:
+    pair = [_named(first, "a"), _named(second, "b")]
+    assert [[s.text for s in group] for group in disagreements("Titans", pair)] == [[first, second]]
+    same = [pair[0], replace(pair[0], source_key="b"), replace(pair[1], source_key="a")]
+    assert disagreements("Titans", same) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Titans uses a KV cache.", "Titans does not use a cache."),
+        ("Titans uses a KV cache.", "Titans does not only use a KV cache."),
+        ("Titans is a model of memory.", "Titans is a model not of memory."),
+        ("Titans is fast.", "If it is small, Titans is not fast."),
+        ("Some Titans use a KV cache.", "Some Titans do not use a KV cache."),
+        ("Titans usually uses a cache.", "Titans does not usually use a cache."),
+        ("Is Titans a recurrent model?", "Titans is not a recurrent model."),
+        ("Titans is faster than Mamba.", "Mamba is smaller than Titans."),
+        ("Titans is faster than Mamba.", "Mamba is faster than Titans on short texts."),
+        ("Titans is faster than Mamba.", "Mamba is as fast as Titans."),
+        ("Titans is based on Mamba.", "Mamba is based on Titans."),
+        ("Titans has no layer for Mamba.", "Mamba has no layer for Titans."),
+        ("Титаны — это модель.", "Титаны — это не просто модель."),
+        ("Титаны быстрее, чем Мамба.", "Мамба не быстрее, чем Титаны."),
+        ("Титаны сегодня читают книги.", "Титаны тогда не читали книги."),
+        ("Титаны похожи на Мамба.", "Мамба похожа на Титаны."),
+    ],
+)  # fmt: skip
+def test_what_only_seems_to_contradict(first: str, second: str) -> None:
+    assert disagreements("Titans", [_named(first, "a"), _named(second, "b")]) == []
 
 
 def test_one_source_does_not_disagree_with_itself_and_another_subject_is_another_thing() -> None:
