@@ -41,6 +41,7 @@ PASSWORDS = {
     "root": "rootpassword",
 }
 ROLE_OF: dict[str, Role] = {"ann": "reader", "bob": "reader", "will": "writer", "root": "admin"}
+_HASHES: dict[str, str] = {}
 BOTH = {"Accept": "application/json, text/event-stream"}
 MODERN = {**BOTH, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
 VERSIONS = {"clientInfo": {"name": "test", "version": "1"}, "capabilities": {}}
@@ -122,6 +123,17 @@ class Served:
         return mcp.Client(sse_client(self.url + "/mcp/sse", headers=headers or {}), mode="legacy")
 
 
+def _add_users(database: db.Database) -> None:
+    """Add all users; their passwords are hashed once, for that is slow by design."""
+    for name, password in PASSWORDS.items():
+        if name in _HASHES:
+            row = {"name": name, "role": ROLE_OF[name], "password_hash": _HASHES[name]}
+            database.run("save_principal", row)
+        else:
+            add_user(database, name, ROLE_OF[name], password)
+            _HASHES[name] = database.dicts("find_principal", {"name": name})[0]["password_hash"]
+
+
 @contextlib.contextmanager
 def serving(
     desk: Desk, role: Role, users: bool, build: Build = build_server, **rules: Any
@@ -129,8 +141,7 @@ def serving(
     """An app on a free port."""
     if users:
         with desk.writers.lend() as database:
-            for name, password in PASSWORDS.items():
-                add_user(database, name, ROLE_OF[name], password)
+            _add_users(database)
     app = make_app(desk, Rules(role, lambda: users, **rules), Gate(), build)
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
     server = uvicorn.Server(config)
