@@ -304,6 +304,14 @@ CONTRASTS = tuple(
         ("causal причинный каузальный", "noncausal непричинный"),
         ("supply предложение", "demand спрос"),
         ("query запрос", "key ключ"),
+        ("inter", "intra"),
+        ("parallel параллельный", "sequential serial последовательный"),
+        ("finite конечный", "infinite бесконечный"),
+        ("prior априорный", "posterior апостериорный"),
+        ("directed ориентированный", "undirected неориентированный"),
+        ("deterministic детерминированный", "stochastic random стохастический случайный"),
+        ("row строка", "column столбец"),
+        ("cyclic циклический", "acyclic ациклический"),
     )
 )  # fmt: skip
 """Opposites, whose vectors lie close: two names with a word of each side are two things."""

@@ -46,7 +46,20 @@ def _state(store: Store) -> dict[str, object]:
             "citation",
         )
     }
-    return {"counts": counts, "files": store.files()}
+    rows = [
+        store.database.connection.execute(query).fetchall()
+        for query in (
+            b"select c.key, a.key, a.name, a.lang, a.kind from kb.alias a"
+            b" join kb.concept c on c.id = a.concept_id order by 1, 2",
+            b"select h.key, t.key, e.type, e.status, e.n_evidence from kb.edge e"
+            b" join kb.concept h on h.id = e.head_id join kb.concept t on t.id = e.tail_id"
+            b" order by 1, 2",
+            b"select c.key, s.sha256, m.start_at, m.end_at, m.linked, m.defines from kb.mention m"
+            b" join kb.concept c on c.id = m.concept_id join kb.source s on s.id = m.source_id"
+            b" order by 1, 2, 3",
+        )
+    ]
+    return {"counts": counts, "rows": rows, "files": store.files()}
 
 
 def _titles(store: Store) -> set[str]:

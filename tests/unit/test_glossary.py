@@ -1,8 +1,11 @@
 """The glossary of standard terms, and what it says of two names."""
 
 import csv
+import zlib
+from collections.abc import Sequence
 from importlib import resources
 
+import numpy as np
 import pytest
 
 from kbwiki.text.glossary import glossary
@@ -70,3 +73,27 @@ def test_a_word_of_many_things_waits_for_a_person(one: str, other: str) -> None:
 )
 def test_other_terms_are_not_alike(one: str, other: str) -> None:
     assert _likeness(one, other) == []
+
+
+def _embed(names: Sequence[str]) -> "np.typing.NDArray[np.float32]":
+    """Return vectors that are one for computation of whatever kind, else by chance."""
+    seeds = [zlib.crc32(("x" if n.endswith(("ion", "ие")) else n).encode()) for n in names]
+    found = np.stack([np.random.default_rng(seed).standard_normal(16) for seed in seeds])
+    return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype("<f4")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "are_asked"),
+    [
+        ("Inter-chunk computation", "Intra-chunk computation", False),
+        ("Параллельное сканирование", "Последовательное сканирование", False),
+        ("Deterministic computation", "Случайное вычисление", False),
+        ("Chunk computation", "Block computation", True),
+        ("Простое сканирование", "Сложное сканирование", True),
+    ],
+)
+def test_nobody_is_asked_about_opposites_however_near_they_lie(
+    one: str, other: str, are_asked: bool
+) -> None:
+    named = [Named(lemma_key(n), n, "concept", (n,), {}) for n in (one, other)]
+    assert bool(find_likenesses(named, _embed, frozenset())) == are_asked
