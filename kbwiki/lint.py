@@ -9,7 +9,8 @@ from kbwiki.db import Database
 from kbwiki.stages.export import load_wiki
 from kbwiki.stages.render import Wiki
 from kbwiki.text.disagree import disputed_in
-from kbwiki.text.links import links_in, plain_text, statements_of, uncited_in
+from kbwiki.text.links import links_in, paths_in, plain_text, statements_of, uncited_in
+from kbwiki.text.normal import slugify
 
 HUB_SHARE = 0.4
 """A concept that meets more of all others than this says little by it."""
@@ -59,6 +60,12 @@ def _links(wiki: Wiki) -> Iterator[Finding]:
         for target, key in links_in(page.body):
             if ("concepts" if target == "c" else "sources", key) not in wiki.by_key:
                 yield Finding("fault", "broken link", page.path, f"there is no page {key}")
+    names = {page.path.removesuffix(".md") for page in wiki.pages}
+    names |= {f"concepts/{slugify(title)}" for title in wiki.redirects}
+    for page in wiki.pages:
+        for name in paths_in(page.body):
+            if name not in names:
+                yield Finding("note", "broken link", page.path, f"a person's: there is no {name}")
 
 
 def _uncited(wiki: Wiki) -> Iterator[Finding]:

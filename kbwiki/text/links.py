@@ -71,6 +71,16 @@ def restore_links(body: str, keys: dict[str, str]) -> str:
     return _EXPORTED.sub(one, body)
 
 
+_PATH = re.compile(
+    r"\[\[((?:concepts|sources|answers)/[^\]|#\[]+?)(?:\.md)?\s*(?:[|#][^\]\[]*)?\]\]"
+)
+
+
+def paths_in(body: str) -> list[str]:
+    """Return where a person's links lead, without ending, in order: ours name keys."""
+    return [match.group(1) for match in _PATH.finditer(body)]
+
+
 _CITED = re.compile(r"(?:\[\^[^\]\s]+\])+")
 _NUMBER = re.compile(r"\[\^(\d+)\]")
 _FENCE = re.compile(r"\s*(?:```|~~~)")

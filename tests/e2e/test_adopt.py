@@ -278,8 +278,12 @@ def test_words_are_shown_and_a_link_in_them_counts(
     built: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     link = "See [[concepts/линейное-внимание|это]]."
-    _add(built, SOURCE, link)
+    wrong = "Ср. [[concepts/нет такого|то]] и [[sources/delta-rule.md#Delta rule]]."
+    _add(built, SOURCE, f"{link}\n\n{wrong}")
     _build(built)
+    broken = [f for f in lint(built.database, {}) if f.rule == "broken link"]
+    assert [(f.level, f.where) for f in broken] == [("note", SOURCE)]
+    assert "concepts/нет такого" in broken[0].what
     assert "See [[concepts/линейное-внимание|это]].[^human]" in _page(built, SOURCE)
     monkeypatch.chdir(built.root)
     assert main(["show", "--citations", "sources/delta-rule", "--db", built.database.url]) == 0

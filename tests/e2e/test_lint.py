@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import psycopg
 import pytest
 from conftest import Store
 
@@ -69,3 +70,38 @@ def test_two_names_of_the_same_words_are_a_note(built: Store, tmp_path: Path) ->
     built.build(tmp_path / "c.md")
     doubles = [f for f in lint(built.database, {}) if f.rule == "double"]
     assert len(doubles) == 1
+
+
+def test_a_concept_that_meets_most_others_is_a_note(store: Store, tmp_path: Path) -> None:
+    words = [
+        "amber", "basalt", "cobalt", "copper", "garnet", "granite", "marble", "nickel", "onyx",
+        "opal", "pearl", "quartz", "ruby", "sandstone", "sapphire", "silver", "slate", "topaz",
+        "zinc", "agate", "bronze", "chalk", "coral", "flint", "jade", "jasper", "lead", "lapis",
+        "mica", "obsidian", "pewter", "platinum", "titanium", "tungsten",
+    ]  # fmt: skip
+    text = " ".join(
+        f"The memory lattice uses a **{word} gate**. A {word} gate is small." for word in words
+    )
+    (tmp_path / "a.md").write_text(f"# Memory lattice\n\nThe **memory lattice** is one. {text}\n")
+    store.build(tmp_path / "a.md")
+    hubs = [f.where for f in lint(store.database, {}) if f.rule == "hub"]
+    assert hubs == ["concepts/memory-lattice.md"]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (
+            "insert into kb.edge (head_id, tail_id, evidence_sha, n_sources, n_evidence) "
+            "select tail_id, head_id, '', 1, 1 from kb.edge limit 1",
+            psycopg.errors.UniqueViolation,
+        ),
+        ("update kb.edge set head_id = -1", psycopg.errors.ForeignKeyViolation),
+    ],
+    ids=["duplicate", "dangling"],
+)
+def test_the_store_refuses_edges_that_are_double_or_lead_nowhere(
+    built: Store, change: str, error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        built.database.connection.execute(change.encode())
