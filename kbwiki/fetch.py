@@ -218,6 +218,7 @@ class _Visit:
             target = _split(urljoin(urlunsplit(parts), location))
         except (InputError, ValueError) as error:
             why = error.message if isinstance(error, InputError) else str(error)
+            why = why.removesuffix(".")
             raise self.error(
                 f"it redirects to what is not fetched: {why}", "Save the page as a file."
             ) from error
@@ -320,13 +321,16 @@ class _Visit:
             return body
         if encoding.strip().lower() not in {"gzip", "x-gzip", "deflate"}:
             raise self.error(f"it is packed as {encoding[:20]}", "Save the page as a file.")
-        unpacker = zlib.decompressobj(47)
-        try:
-            out = unpacker.decompress(body, self.limits.max_bytes + 1)
-        except zlib.error as error:
-            raise self.error("its packing is broken", "Try again.") from error
-        if len(out) > self.limits.max_bytes:
-            raise self._too_large()
-        if not unpacker.eof:
-            raise self.error("it broke off within its packing", "Try again.")
+        out = b""
+        while body and (not out or body[:2] == b"\x1f\x8b"):  # gzip may have several parts
+            unpacker = zlib.decompressobj(47)
+            try:
+                out += unpacker.decompress(body, self.limits.max_bytes + 1 - len(out))
+            except zlib.error as error:
+                raise self.error("its packing is broken", "Try again.") from error
+            if len(out) > self.limits.max_bytes:
+                raise self._too_large()
+            if not unpacker.eof:
+                raise self.error("it broke off within its packing", "Try again.")
+            body = unpacker.unused_data
         return out

@@ -16,6 +16,8 @@ MIN_SIGNS = 40
 """Signs, spaces apart, from which on the share of letters is judged."""
 MIN_WORDS = 20
 """Words of three letters or more from which on it is asked whether anybody knows them."""
+MIN_LATIN_1 = 10
+"""Letters from which on it is asked whether most are accented."""
 MIN_LETTERS = 0.2
 MAX_UNMAPPED = 0.05
 MIN_KNOWN = 0.1
@@ -38,9 +40,16 @@ def refusal(text: str) -> str:
     if len(signs) >= MIN_SIGNS and letters < MIN_LETTERS * len(signs) and not figures:
         return "it holds next to no letters"
     words = _WORD.findall(text)
+    if _is_mistaken("".join(words)):
+        return "its letters are of no language: Cyrillic, perhaps, taken for Western"
     if len(words) >= MIN_WORDS and _known(words) < MIN_KNOWN:
         return "no word of it is known"
     return ""
+
+
+def _is_mistaken(letters: str) -> bool:
+    """Tell whether most letters are accented: one-byte Cyrillic read as Western."""
+    return len(letters) >= MIN_LATIN_1 and len(_LATIN_1.findall(letters)) > 0.5 * len(letters)
 
 
 def _known(words: list[str]) -> float:
@@ -48,8 +57,6 @@ def _known(words: list[str]) -> float:
     from kbwiki.text.words import is_known
 
     sample = words[:: max(1, len(words) // 200)]
-    if len(_LATIN_1.findall("".join(sample))) > 0.5 * len("".join(sample)):
-        return 0.0  # one-byte Cyrillic read as Western letters
     share = 0.0
     for lang in ("en", *_OTHERS):
         share = sum(is_known(word, lang) for word in sample) / len(sample)

@@ -123,7 +123,7 @@ def _spare(spare: Spare, number: int, text: PageText) -> PageText:
     if _n_signs(lines) <= _n_kept(text):
         return text
     n_signs = max(text.n_signs, _n_signs(lines))
-    return PageText(tuple(lines), n_signs=n_signs, height=text.height)
+    return PageText(tuple(lines), n_signs=n_signs)
 
 
 def _n_kept(page: PageText) -> int:
@@ -173,7 +173,9 @@ def _document(read: _Read, meta: dict[str, str], use_ocr: bool) -> Document:
     starts = add_pages(_bodies(read.pages), usual, authors[1], builder)
     text = builder.text().rstrip()
     blocks = _mark_references(builder.blocks, text)
-    heading = next((text[b.start : b.end] for b in blocks if b.kind == "heading"), "")
+    end = starts[1] if len(starts) > 1 else len(text)  # a later heading is no title
+    heads = (b for b in blocks if b.kind == "heading" and b.start < end)
+    heading = next((text[b.start : b.end] for b in heads), "")
     notes = [
         _told(fault, numbers, n_pages) + ("" if use_ocr or fault == BROKEN else "; run with --ocr")
         for fault, numbers in read.faults.items()

@@ -80,14 +80,13 @@ class PageText:
     """What came of a page: its lines in reading order, or ``fault``, why there are none.
 
     ``aside`` are lines that run up the margin; ``n_signs`` is how many signs but spaces the text
-    layer holds, ``height`` that of the page in points.
+    layer holds.
     """
 
     lines: tuple[Line, ...] = ()
     fault: str = ""
     aside: tuple[str, ...] = ()
     n_signs: int = 0
-    height: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +117,27 @@ def read_page(page: Any) -> PageText:
     finally:
         textpage.close()
     width, height = page.get_size()
+    if page.get_rotation() % 180:  # places are told as if the page were not turned
+        width, height = height, width
     if not pieces:
         drawn = page.get_objects(filter=[pdfium.FPDF_PAGEOBJ_TEXT], max_depth=3)
         fault = NO_LETTERS if any(True for _ in drawn) else ""
         # Nothing is drawn at all: the page is blank, or its content could not be read.
         fault = fault or (NO_TEXT_LAYER if any(True for _ in page.get_objects()) else BROKEN)
-        return PageText(fault=fault, n_signs=n_signs, height=height)
+        return PageText(fault=fault, n_signs=n_signs)
     turned = Counter(piece.angle for piece in pieces).most_common(1)[0][0]
     if turned:
         pieces = [_turned(piece, turned, width, height) for piece in pieces]
         width, height = (height, width) if turned % 2 else (width, height)
     upright = [piece for piece in pieces if piece.angle == 0]
+    if page.get_rotation():  # pdfium gives these in an order of its own
+        upright.sort(key=lambda piece: (-round(piece.base), piece.left))
     aside = tuple(piece.text for piece in pieces if piece.angle)
     lines = lines_of(upright, width)
     fault = NO_LETTERS if unmapped > MAX_UNMAPPED else refusal("\n".join(x.text for x in lines))
     if fault:
-        return PageText(fault=fault, n_signs=n_signs, height=height)
-    return PageText(tuple(lines), "", aside, n_signs, height)
+        return PageText(fault=fault, n_signs=n_signs)
+    return PageText(tuple(lines), "", aside, n_signs)
 
 
 def _share_unmapped(textpage: Any) -> float:
@@ -150,35 +153,67 @@ def _share_unmapped(textpage: Any) -> float:
 
 def _pieces(textpage: Any) -> list[_Piece]:
     out: list[_Piece] = []
-    for at in range(textpage.count_rects()):
+    spans = _spans(textpage)
+    n_boxes = textpage.count_rects()
+    for at in range(n_boxes):
         box = textpage.get_rect(at)
-        left, bottom, right, top = box
-        inset = 0.25 if right - left > 1 else 0.0  # a letter that only touches is of another box
-        raw = textpage.get_text_bounded(left + inset, bottom, right - inset, top)
+        if len(spans) == n_boxes:
+            raw = textpage.get_text_range(*spans[at])
+            first = spans[at][0] + len(raw) - len(raw.lstrip())
+        else:
+            left, bottom, right, top = box
+            inset = 0.25 if right - left > 1 else 0.0  # a letter that touches is of another box
+            raw = textpage.get_text_bounded(left + inset, bottom, right - inset, top)
+            first = _index(textpage, box)
         raw = raw.translate(LIGATURES)
         text = clean_line(raw)
         if text:
             apart = {"begins_apart": raw[0].isspace(), "ends_apart": raw[-1].isspace()}
-            out.append(replace(_piece(textpage, text, box), **apart))
+            out.append(replace(_piece(textpage, text, box, first), **apart))
     return out
 
 
-def _piece(textpage: Any, text: str, box: tuple[float, float, float, float]) -> _Piece:
+def _spans(textpage: Any) -> list[tuple[int, int]]:
+    """Return where the letters of each box, which is that of one object, begin; and how many.
+
+    Where lines stand close, letters of others reach into a box from above and below.
+    """
+    import pypdfium2.raw as pdfium
+
+    out: list[list[int]] = []
+    last = 0
+    for at in range(textpage.count_chars()):
+        found = pdfium.FPDFText_GetTextObject(textpage, at)
+        if not found or pdfium.FPDFText_IsGenerated(textpage, at) == 1:
+            continue
+        key = ctypes.addressof(found.contents)
+        if key != last:
+            out.append([at, 0])
+        out[-1][1] = at - out[-1][0] + 1
+        last = key
+    return [(start, n) for start, n in out]
+
+
+def _index(textpage: Any, box: tuple[float, float, float, float]) -> int:
+    """Return which letter a box begins with; -1 where none is found."""
+    import pypdfium2.raw as pdfium
+
+    left, bottom, _, top = box
+    for reach in (0.1, 1, 3, 6):  # first within the letter itself: beside it there may be an index
+        at: int = pdfium.FPDFText_GetCharIndexAtPos(
+            textpage, left + reach, (bottom + top) / 2, reach, reach * (top - bottom)
+        )
+        if at >= 0:
+            return at
+    return -1
+
+
+def _piece(textpage: Any, text: str, box: tuple[float, float, float, float], at: int) -> _Piece:
     """Return a piece with the font of its first letter; without one its box must do."""
     import pypdfium2.raw as pdfium
 
     left, bottom, right, top = box
-    middle, at = (bottom + top) / 2, -1
-    for reach in (0.1, 1, 3, 6):  # first within the letter itself: beside it there may be an index
-        at = max(
-            at,
-            pdfium.FPDFText_GetCharIndexAtPos(
-                textpage, left + reach, middle, reach, reach * (top - bottom)
-            ),
-        )
-        if at >= 0:
-            break
-    else:
+    if at < 0:
         return _Piece(text, left, right, bottom, round(top - bottom, 1), False)
     matrix = pdfium.FS_MATRIX()
     scale, angle = 1.0, 0

@@ -40,7 +40,7 @@ def see_page(page: Any, text: PageText) -> PageText:
     if reason:
         return replace(text, fault=f"{text.fault}, and by OCR {reason}")
     n_signs = sum(len("".join(line.text.split())) for line in lines)
-    return PageText(tuple(lines), SEEN, n_signs=n_signs, height=height)
+    return PageText(tuple(lines), SEEN, n_signs=n_signs)
 
 
 def _lines(found: list[ocr.SeenLine], scale: float, height: float) -> list[Line]:

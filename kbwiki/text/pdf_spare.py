@@ -4,6 +4,7 @@ Owns pypdf. It also tells a page that is blank from one whose content cannot be 
 """
 
 import logging
+import re
 import zlib
 from collections.abc import Callable
 from functools import cached_property
@@ -15,9 +16,20 @@ from kbwiki.text.normal import clean_line
 from kbwiki.text.pdf_page import LIGATURES, Cell, Line, placed
 
 _LEADING = 12.0
+_STATE = re.compile(
+    rb"(?:\s|[-+.\d\[\]]|/[\w.+-]+|(?:q|Q|J|j|w|M|d|i|ri|gs|cm|g|G|rg|RG|k|K|cs|CS|sc|SC|n|BT|ET|Tf|Tm|Td)"
+    rb"(?!\w))*+"
+)
+"""How to draw, and nothing that draws."""
+_MAX_STATE = 2_000
+"""Bytes up to which a content may hold nothing else."""
 
 
 Answer = TypeVar("Answer")
+
+
+def _draws_nothing(content: bytes) -> bool:
+    return len(content) <= _MAX_STATE and _STATE.fullmatch(content) is not None
 
 
 class Spare:
@@ -42,7 +54,7 @@ class Spare:
             if content is None:  # none named, or one that is not to be found
                 return None if "/Contents" in page else b""
             data: bytes = content.get_data()
-            return data.strip()
+            return b"" if _draws_nothing(data.strip()) else data
 
         return self._asked(drawn) == b""
 

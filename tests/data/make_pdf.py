@@ -442,6 +442,13 @@ def main() -> None:
         pdf.cell(0, 6, line, new_x="LMARGIN", new_y="NEXT")
     pdf.output(out / "ligatures.pdf")
 
+    pdf = new()
+    pdf.add_page()
+    pdf.set_font("serif", "", 9)
+    with pdf.text_columns(ncols=2, gutter=8, text_align="J") as columns:  # no space between lines
+        columns.write(TEXT["ru"] * 6 + TEXT["en"] * 6)
+    pdf.output(out / "close_lines.pdf")
+
 
 if __name__ == "__main__":
     main()

@@ -215,6 +215,9 @@ def test_what_is_wrong_with_an_answer_is_said(
 def test_a_body_that_was_packed_unasked_is_unpacked(web: Web) -> None:
     url = web.page("/", gzip.compress(b"words"), "text/plain", Content_Encoding="gzip")
     assert fetch(url, LIMITS, _here).body == b"words"
+    two = gzip.compress(b"words") + gzip.compress(" и слова".encode())
+    url = web.page("/two", two, "text/plain", Content_Encoding="gzip")
+    assert fetch(url, LIMITS, _here).body.decode() == "words и слова"
 
 
 def test_a_closed_port_and_an_unknown_host_are_told_apart(

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pypdfium2
 import pytest
-from pypdf import PdfWriter
-from pypdf.generic import ByteStringObject, NameObject
+from pypdf import PdfWriter, Transformation
+from pypdf.generic import ByteStringObject, DecodedStreamObject, NameObject
 
 from kbwiki.errors import InputError
 from kbwiki.records import Document
@@ -140,6 +140,37 @@ def test_ligatures_are_folded_and_words_broken_at_a_line_s_end_are_whole() -> No
     )
 
 
+def test_letters_of_a_line_are_in_no_line_beside_it() -> None:
+    """Lines stand so close that letters with tails reach into the lines above and below."""
+    text = read_document("a.pdf", (DATA / "close_lines.pdf").read_bytes()).text
+    words = re.sub(r"\s+", " ", text)
+    for sentence in (
+        "Он хранит то, что его удивило, и отпускает то, что давно не понадобилось.",
+        "It keeps what surprised it and lets go of what it has not needed for long.",
+    ):
+        assert words.count(sentence) == 6
+
+
+@pytest.mark.parametrize("lang", ["en", "ru"])
+@pytest.mark.parametrize("is_upright", [True, False], ids=["upright", "on its side"])
+@pytest.mark.parametrize("turn", [90, 180, 270])
+def test_a_turned_page_is_read_like_another(lang: str, is_upright: bool, turn: int) -> None:
+    """A page may be turned as a whole, or its text too, so that it stands upright again."""
+
+    def rotate(writer: PdfWriter) -> None:
+        page = writer.pages[0]
+        width, height = float(page.mediabox.width), float(page.mediabox.height)
+        if is_upright:
+            shift = {90: (height, 0.0), 180: (width, height), 270: (0.0, width)}[turn]
+            page.add_transformation(Transformation().rotate(turn).translate(*shift))
+            if turn != 180:
+                page.mediabox.upper_right = page.cropbox.upper_right = (height, width)
+        page.rotate(turn)
+
+    document = read_document("a.pdf", _changed(f"columns_{lang}.pdf", rotate))
+    assert document.text == read_document("a.pdf", (DATA / f"columns_{lang}.pdf").read_bytes()).text
+
+
 @pytest.mark.parametrize(
     ("name", "notes", "there"),
     [
@@ -174,6 +205,30 @@ def test_a_blank_page_is_no_loss() -> None:
     document = read_document("a.pdf", _changed("columns_ru.pdf", insert))
     assert (document.notes, document.coverage) == ((), (2, 2))
     assert document.pages == (0, len(document.text))
+
+
+def test_a_page_that_says_how_to_draw_and_draws_nothing_is_blank() -> None:
+    def insert(writer: PdfWriter) -> None:
+        content = DecodedStreamObject()
+        content.set_data(b"2 J 0.57 w BT /F1 9.00 Tf ET")
+        writer.insert_blank_page(index=1)
+        writer.pages[1][NameObject("/Contents")] = writer._add_object(content)
+
+    assert read_document("a.pdf", _changed("columns_ru.pdf", insert)).notes == ()
+
+
+def test_a_heading_of_a_later_page_is_no_title() -> None:
+    def untitle(writer: PdfWriter) -> None:
+        assert writer._info is not None
+        del writer._info[NameObject("/Title")]
+
+    def begin_blank(writer: PdfWriter) -> None:
+        untitle(writer)
+        writer.insert_blank_page(index=0)
+
+    title = "Память во время вывода"
+    assert read_document("a.pdf", _changed("columns_ru.pdf", untitle)).title == title
+    assert read_document("a.pdf", _changed("columns_ru.pdf", begin_blank)).title == ""
 
 
 def test_a_title_that_is_no_text_does_not_drop_the_paper() -> None:
@@ -392,6 +447,8 @@ TABLE = " ".join(f"{n}.{n} ± 0,{n}" for n in range(99))
         pytest.param(TABLE, False, id="figures"),
         pytest.param("BERT GPT-4 LoRA Titans MIRAS", False, id="names"),
         pytest.param(RUSSIAN.encode("cp1251").decode("latin-1"), True, id="cp1251 read as Latin"),
+        pytest.param("Память и внимание".encode("cp1251").decode("latin-1"), True, id="short"),
+        pytest.param("Élève à l'école, été", False, id="short French"),
         pytest.param("(cid:12)(cid:7) " * 50, True, id="numbers of glyphs"),
         pytest.param("".join(chr(0xE000 + ord(c) % 99) for c in RUSSIAN), True, id="private use"),
         pytest.param("".join(chr(ord(c) + 5) for c in RUSSIAN), True, id="shifted letters"),
