@@ -17,11 +17,12 @@ from kbwiki.text.edits import (
     Parts,
     changed_entries,
     merge,
+    rename_places,
     split_page,
     to_numbers,
     to_stable,
 )
-from kbwiki.text.links import restore_links
+from kbwiki.text.links import rename_links, restore_links
 from kbwiki.text.normal import short_hash
 
 Citations = dict[tuple[str, str], list[dict[str, Any]]]
@@ -61,7 +62,8 @@ def lay_over(page: Page, citations: Citations, edits: Edits) -> Page:
     known = [*ours, *edits.cites.get(where, [])]
     numbers: dict[str, int] = {}
     for number, cited in enumerate(known):
-        numbers.setdefault(place_of(cited), number)
+        at = numbers.setdefault(place_of(cited), number)
+        numbers.setdefault(cited.get("place", ""), at)  # where its source was when it was cited
     body, order = to_numbers(merge(edit["base"], machine, edit["theirs"]), numbers)
     citations[where] = [{**known[n], "ordinal": at} for at, n in enumerate(order, 1)]
     return replace(
@@ -72,6 +74,61 @@ def lay_over(page: Page, citations: Citations, edits: Edits) -> Page:
         front_edits=edit["front"],
         tail=edit["tail"],
     )
+
+
+def follow(database: Database) -> None:
+    """Let a person's words follow the files that have another name or title now.
+
+    Words on the page of a file go to its new page, unless a person wrote there too; what words
+    anywhere cite and link is named anew.
+    """
+    found = database.dicts("list_moved_sources")
+    if not found:
+        return
+    edits = database.dicts("list_edits")
+    names = {row["old"]: row["new"] for row in found}
+    edited = {row["key"] for row in edits if row["folder"] == "sources"}
+    taken = edited - names.keys()
+    pages: dict[str, dict[str, Any]] = {}
+    for row in sorted(found, key=lambda r: r["old"] not in edited):
+        if row["new"] not in taken:
+            taken.add(row["new"])
+            pages[row["old"]] = row
+    paths = [row["path"] for row in database.dicts("list_page_base_shas")]
+    bases = database.dicts("list_page_bases", {"paths": paths})
+    with database.transaction():
+        changed = [(row, new) for row in edits if (new := _renamed(row, names, pages)) != row]
+        database.run_many("delete_edit", [row for row, _ in changed])
+        database.run_many("save_edit", [new for _, new in changed])
+        database.run_many("save_page_base", [_renamed(row, names, pages) for row in bases])
+
+
+def _renamed(
+    row: dict[str, Any], names: dict[str, str], pages: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """Return a row of kb.article_edit or kb.page_base with other keys of sources in it.
+
+    Of two pages that would be one, ``pages`` has the one whose words go to it.
+    """
+    out = dict(row)
+    hashes = {short_hash(old): short_hash(new) for old, new in names.items()}
+    for column in {"base", "theirs", "machine"} & row.keys():
+        out[column] = rename_places(rename_links(row[column], names), hashes)
+    if row["folder"] == "sources" and row["key"] in pages:
+        out["key"] = pages[row["key"]]["new"]
+        if "theirs" in row:
+            out["path"] = f"sources/{pages[row['key']]['slug']}.md"
+    if "links" in row:
+        out["links"] = {
+            path: names.get(key, key) if path.startswith("sources/") else key
+            for path, key in row["links"].items()
+        }
+    items = []
+    for cited in row["cites"]["items"]:
+        new = {**cited, "source_key": names.get(cited["source_key"], cited["source_key"])}
+        items.append({**new, "place": place_of(new)} if "place" in cited else new)
+    out["cites"] = {"items": items}
+    return out
 
 
 def take_in(

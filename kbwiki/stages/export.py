@@ -55,6 +55,7 @@ def run(services: Services) -> Outcome:
     try:
         services.wiki.mkdir(parents=True, exist_ok=True)
         with _alone_in(services.wiki):
+            adopt.follow(database)
             manifest, taken = adopt.take_in(database, services.wiki, _read_manifest(services.wiki))
             wiki = load_wiki(database)
             files = wiki.files()

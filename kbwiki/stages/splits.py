@@ -124,6 +124,8 @@ def find_homonyms(
     settled = {(s.source_key, s.name) for s in splits}
     out: list[tuple[NewConcept, list[str]]] = []
     for concept in concepts:
+        if len({key for key, *_ in concept.definitions}) <= 1:
+            continue
         words: dict[str, set[str]] = defaultdict(set)
         for key, start, end in concept.definitions:
             words[key] |= _content(sources[key].text[start:end], concept)

@@ -91,6 +91,16 @@ def _blocks(body: str) -> Iterator[tuple[str, bool]]:
     yield body[at:], False
 
 
+def rename_places(body: str, hashes: dict[str, str]) -> str:
+    """Return a body whose footnotes name other sources, by the hashes that places begin with."""
+
+    def one(match: re.Match[str]) -> str:
+        source, dash, span = match.group(1).partition("-")
+        return f"[^@{hashes.get(source, source)}{dash}{span}]"
+
+    return _STABLE.sub(one, body)
+
+
 def to_numbers(body: str, known: dict[str, int]) -> tuple[str, list[int]]:
     """Return a body with numbered footnotes, from 1 as they come, and the number that each had.
 

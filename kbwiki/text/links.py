@@ -37,6 +37,15 @@ def replace_links(body: str, resolve: Callable[[Target, str, str], str]) -> str:
     return _LINK.sub(one, body)
 
 
+def rename_links(body: str, names: dict[str, str]) -> str:
+    """Return a body with its links to sources led to other keys."""
+
+    def one(target: Target, key: str, words: str) -> str:
+        return link(target, names.get(key, key) if target == "s" else key, words)
+
+    return replace_links(body, one)
+
+
 def links_in(text: str) -> list[tuple[str, str]]:
     """Return (target, key) of each link, in order."""
     return [(m.group(1), _decoded(m.group(2))) for m in _LINK.finditer(text)]

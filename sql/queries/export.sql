@@ -60,18 +60,42 @@ set folder = excluded.folder, key = excluded.key, sha = excluded.sha, text = exc
 -- name: delete_page_bases_but
 delete from kb.page_base where not (path = any (%(paths)s::text[]));
 
+-- name: list_moved_sources
+-- Pages of sources of which another page speaks now: of the same bytes, or, where the page is gone, of the same file.
+select b.key as old, n.key as new, n.slug, n.rank
+from kb.page_base b
+cross join lateral (
+    select p.key, p.slug, 1 as rank
+    from kb.source s join kb.source_page p on p.source_id = s.id
+    where s.sha256 = substring(b.text from 'sha256: "([0-9a-f]{64})"')
+    union all
+    select p.key, p.slug, 2
+    from kb.source_uri u join kb.source_page p on p.source_id = u.source_id
+    where not exists (select from kb.source_page o where o.key = b.key)
+      and right(b.key, length(u.uri) + 1) = '|' || u.uri
+    order by rank
+    limit 1
+) n
+where b.folder = 'sources' and b.key <> n.key
+order by n.rank, b.key;
+
 -- name: list_edits
 select folder, key, path, base, theirs, heading, front, tail, cites from kb.article_edit order by folder, key;
 
 -- name: list_edit_citations
--- Of the places that a person's words cite, those where the quote still stands.
-select e.folder, e.key, c.place, c.source_key, c.start_at, c.end_at, c.quote, c.page, c.heading
+-- Of the places that a person's words cite, those where the quote stands, or where it stands now.
+select e.folder, e.key, c.place, c.source_key, n.start_at, n.start_at + length(c.quote) as end_at, c.quote,
+       case when n.start_at = c.start_at then c.page end as page, c.heading
 from kb.article_edit e
 cross join jsonb_to_recordset(e.cites -> 'items')
      as c (place text, source_key text, start_at int, end_at int, quote text, page int, heading text)
 join kb.source_page p on p.key = c.source_key
 join kb.source s on s.id = p.source_id
-where substr(s.text, c.start_at + 1, c.end_at - c.start_at) = c.quote;
+cross join lateral (
+    select case when substr(s.text, c.start_at + 1, c.end_at - c.start_at) = c.quote then c.start_at
+                else strpos(s.text, c.quote) - 1 end as start_at
+) n
+where n.start_at >= 0;
 
 -- name: save_edit
 insert into kb.article_edit (folder, key, path, base, theirs, heading, front, tail, cites)

@@ -202,6 +202,71 @@ def test_what_cannot_be_merged_is_left_and_reported(
     assert _page(built, RU) == mine
 
 
+PLACES = [("a.md", "sources/линейное-внимание.md"), ("b.md", SOURCE)]
+
+
+@pytest.mark.parametrize(("file", "page"), PLACES)
+def test_words_follow_a_file_that_is_renamed_and_then_retitled(
+    built: Store, file: str, page: str
+) -> None:
+    link = f"[[{page.removesuffix('.md')}|там]]"
+    _add(built, page, "Моё слово.[^1]")
+    for name in (RU, EN):
+        _add(built, name, f"Моё слово, {link}.[^1]")
+    _build(built)
+    before = {name: text.decode() for name, text in built.files().items()}
+    note = built.root / "заметка.md"
+    (built.root / file).rename(note)
+    assert built.build(built.root)["export"].failures == ()
+    after = {name: text.decode() for name, text in built.files().items()}
+    assert after[page] == before[page].replace(f'uri: "{file}"', 'uri: "заметка.md"')
+    assert after[RU] == before[RU]
+    assert after[EN] == before[EN]
+    title = NOTES[file].partition("\n")[0]
+    note.write_text(NOTES[file].replace(title, "# Новое имя", 1), "utf-8")
+    assert built.build(built.root)["export"].failures == ()
+    assert page not in built.files()
+    for name in ("sources/новое-имя.md", RU if file == "a.md" else EN):
+        text = _page(built, name)
+        words = re.search(r"Моё слово(.*)\.\[\^(\d+)\]\[\^human\]", text)
+        assert words
+        assert words[1] in {"", ", [[sources/новое-имя|там]]"}
+        # The quote stands elsewhere in the file now, and is cited there.
+        note_of = rf"^\[\^{words[2]}\]: [“«](.*?)[”»] — .* (\d+)–(\d+)\.$"
+        [(quote, start, end)] = re.findall(note_of, text, re.MULTILINE)
+        [source] = built.database.dicts("show_source", {"uri": "заметка.md"})
+        assert source["text"][int(start) : int(end)] == quote
+
+
+def test_no_words_are_lost_where_a_file_takes_the_place_of_another(built: Store) -> None:
+    for _, page in PLACES:
+        _add(built, page, f"Слова на {page}.")
+    _build(built)
+    (built.root / "a.md").replace(built.root / "b.md")
+    built.build(built.root)
+    texts = "".join(text.decode() for text in built.files().values())
+    for _, page in PLACES:
+        assert f"Слова на {page}.[^human]" in texts
+
+
+def test_words_follow_the_bytes_of_two_files_that_exchange_their_names(built: Store) -> None:
+    for _, page in PLACES:
+        _add(built, page, f"Слова на {page}.")
+    _build(built)
+    before = built.files()
+    names = [built.root / file for file, _ in PLACES]
+    texts = [name.read_bytes() for name in names]
+    for name, text in zip(names, reversed(texts), strict=True):
+        name.write_bytes(text)
+    assert _build(built) == ()
+    for _, page in PLACES:
+        assert f"Слова на {page}.[^human]" in _page(built, page)
+    for name, text in zip(names, texts, strict=True):
+        name.write_bytes(text)
+    assert _build(built) == ()
+    assert built.files() == before
+
+
 @pytest.mark.parametrize(("name", "words"), [(RU, "Мои слова."), (EN, "My own words.")])
 def test_a_conflict_is_settled_by_taking_our_version_and_adding_words(
     built: Store, name: str, words: str
