@@ -12,7 +12,7 @@ from kbwiki.records import Document
 from kbwiki.text.frontmatter import as_date
 from kbwiki.text.join import join_documents
 from kbwiki.text.normal import clean_line
-from kbwiki.text.packed import open_packed
+from kbwiki.text.packed import FAULTS, open_packed
 from kbwiki.text.pages import PICTURES
 
 _CONTAINER = "META-INF/container.xml"
@@ -91,7 +91,7 @@ def _is_locked(archive: zipfile.ZipFile) -> bool:
 def _part(archive: zipfile.ZipFile, name: str) -> bytes:
     try:
         return archive.read(name)
-    except (KeyError, zipfile.BadZipFile, RuntimeError, OSError, EOFError) as error:
+    except FAULTS as error:
         raise InputError(f"epub: {name} is missing or broken.", "Save a clean copy.") from error
 
 

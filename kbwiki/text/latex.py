@@ -4,6 +4,7 @@ Owns which commands are structure. Formulas stay as they are written; files that
 are sources of their own.
 """
 
+import logging
 import re
 from datetime import date
 from typing import Any
@@ -54,6 +55,7 @@ def read_latex(text: str) -> Document:
     """Return the Document of a LaTeX source: headings, text, lists, formulas, captions."""
     from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
 
+    logging.getLogger("pylatexenc").setLevel(logging.CRITICAL)  # a command that is cut is no news
     source = _BARE_INPUT.sub(r"\\input{\1}", clean_text(text))
     inputs = _INPUT.findall(re.sub(r"(?<!\\)%.*", "", source))
     try:
@@ -147,11 +149,19 @@ class _Reader:
 
     def plain(self, node: Any) -> str:
         """Return the text of a node, line ends kept."""
-        return "" if node is None else str(self.to_text.nodelist_to_text([node])).strip()
+        if node is None:
+            return ""
+        try:
+            return str(self.to_text.nodelist_to_text([node])).strip()
+        except (KeyError, IndexError, TypeError):  # a command whose arguments are not there
+            return str(node.latex_verbatim()).strip()
 
     def cell(self, source: str) -> str:
         """Return the text of a cell of a table."""
-        return str(self.to_text.latex_to_text(source, latex_context=self.known))
+        try:
+            return str(self.to_text.latex_to_text(source, latex_context=self.known))
+        except (KeyError, IndexError, TypeError):
+            return source
 
     def close(self) -> None:
         """End the block that is open."""

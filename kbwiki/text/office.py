@@ -7,7 +7,6 @@ Owns which parts of them are text. Pictures, running heads and comments of revie
 import io
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, time
@@ -17,7 +16,7 @@ from kbwiki.errors import InputError
 from kbwiki.records import Document
 from kbwiki.text.markdown import Builder, mark_references
 from kbwiki.text.normal import clean_line, clean_text
-from kbwiki.text.packed import open_packed
+from kbwiki.text.packed import FAULTS, open_packed
 
 _HEADING = re.compile(r"(?:heading|заголовок) (\d)", re.IGNORECASE)
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -162,7 +161,7 @@ def _declares(archive: zipfile.ZipFile, name: str) -> bool:
     try:
         with archive.open(name) as part:
             return b"<!DOCTYPE" in part.read(1000)
-    except (zipfile.BadZipFile, RuntimeError, OSError, EOFError, NotImplementedError, zlib.error):
+    except FAULTS:
         return False  # whoever opens the file meets it too
 
 

@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+import zlib
 
 from kbwiki.errors import InputError
 
@@ -9,6 +10,11 @@ MAX_UNPACKED = 500_000_000
 """Bytes that one packed file may hold unpacked."""
 MAX_RATIO = 200
 """How many times its packed size a large part may unpack to."""
+FAULTS = (
+    zipfile.BadZipFile, KeyError, ValueError, RuntimeError, OSError, EOFError, NotImplementedError,
+    zlib.error,
+)  # fmt: skip
+"""What reading a part of a broken or locked archive raises."""
 LARGE = 10_000_000
 """Bytes from which on the ratio counts: a small part may be all zeros."""
 

@@ -138,7 +138,7 @@ def _with_formulas(tree: Any) -> str:
 
 def _completed(document: Document, tree: Any) -> Document:
     """Return what was read of a page, or its article whole where that left much of it out."""
-    articles = [*tree.iter("article"), *tree.iter("main")]
+    articles = _outermost(tree, "article") or _outermost(tree, "main")
     if not articles:
         return document
     whole = max((_read(article) for article in articles), key=lambda each: len(each.text))
@@ -146,6 +146,10 @@ def _completed(document: Document, tree: Any) -> Document:
     if n_kept < _MIN_KEPT * n_all:
         return replace(whole, title=document.title or whole.title, characters=(n_all, n_all))
     return replace(document, characters=(min(n_kept, n_all), n_all))
+
+
+def _outermost(tree: Any, name: str) -> list[Any]:
+    return [node for node in tree.iter(name) if next(node.iterancestors(name), None) is None]
 
 
 def _n_letters(text: str) -> int:

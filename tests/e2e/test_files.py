@@ -58,6 +58,18 @@ def test_files_of_kinds_that_nothing_reads_are_counted(store: Store, notes: Path
     assert report.intake.unread == {".djvu": 1, ".doc": 2, "Makefile": 1}
 
 
+@pytest.mark.parametrize(("n_bad", "is_told"), [(2, False), (3, True)])
+def test_what_came_through_is_told_under_98_percent(
+    store: Store, notes: Path, n_bad: int, is_told: bool
+) -> None:
+    lines = ['{"слово": "память"}'] * (100 - n_bad) + ["no"] * n_bad
+    (notes / "records.jsonl").write_text("\n".join(lines), "utf-8")
+    intake = store.build(notes)["ingest"].intake
+    assert intake is not None
+    told = [(part.uri, part.n_read, part.n_parts) for part in intake.partial]
+    assert told == ([("notes/records.jsonl", 100 - n_bad, 100)] if is_told else [])
+
+
 def test_a_copy_is_no_second_source(store: Store, notes: Path) -> None:
     before = store.database.value("count_sources")
     (notes / "копия.md").write_bytes((notes / "a.md").read_bytes())

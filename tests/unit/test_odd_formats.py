@@ -121,6 +121,7 @@ def test_a_spreadsheet_without_a_value_holds_no_text() -> None:
         (r"\section{On \href{u}{память}} x", "On память\n\nx"),
         (r"a\begin{comment}no\end{comment} b", "a\n\nb"),
         (r"\begin{tabular}{ll}a & b \\ \multicolumn{2}{c}{оба}\end{tabular}", "a | b\n\nоба"),
+        (r"words \sqrt[ и слова", r"words \sqrt[ и слова"),
         (r"\begin{tikzpicture}\draw (0,0);\end{tikzpicture} words", "words"),
     ],
 )
@@ -255,3 +256,10 @@ def test_a_chapter_keeps_its_heading_and_tables(words: str) -> None:
         ("heading", "Глава"), ("paragraph", words), ("table", "a | б"),
     ]  # fmt: skip
     assert (document.notes, document.coverage) == ((), (1, 1))
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx"])
+def test_a_package_with_bytes_cut_out_is_broken(name: str) -> None:
+    raw = _saved(docx.Document() if name == "a.docx" else pptx.Presentation())
+    with pytest.raises(InputError, match=r"it is broken or no \."):
+        read_document(name, raw[:100] + raw[130:])
