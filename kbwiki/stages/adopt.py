@@ -38,11 +38,15 @@ class Edits:
 
 
 def load_edits(database: Database) -> Edits:
-    """Return what people wrote on pages."""
+    """Return what people wrote, by the page on which it stands now."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in database.dicts("list_edits"):
+        where = (row["folder"], row["place"])
+        rows[where if where not in rows else (row["folder"], row["key"])] = row
+    pages = {(row["folder"], row["key"]): where for where, row in rows.items()}
     cites: Citations = {}
-    for row in database.dicts("list_edit_citations"):
-        cites.setdefault((row["folder"], row["key"]), []).append(row)
-    rows = {(row["folder"], row["key"]): row for row in database.dicts("list_edits")}
+    for cited in database.dicts("list_edit_citations"):
+        cites.setdefault(pages[cited["folder"], cited["key"]], []).append(cited)
     return Edits(rows, cites)
 
 
@@ -168,6 +172,9 @@ def take_in(
             )
             row = next(filter(None, rows), None)
             if row is not None:
+                before = edits.rows.get((row["folder"], row["key"]))
+                if before and before["key"] != row["key"]:
+                    database.run("delete_edit", before)
                 is_undone = row["theirs"] == row["base"] and not (row["front"] or row["tail"])
                 is_undone = is_undone and row["heading"] is None
                 database.run("delete_edit" if is_undone else "save_edit", row)

@@ -80,7 +80,16 @@ where b.folder = 'sources' and b.key <> n.key
 order by n.rank, b.key;
 
 -- name: list_edits
-select folder, key, path, base, theirs, heading, front, tail, cites from kb.article_edit order by folder, key;
+-- place: the key of the page on which the words stand now. The words on a concept that is another name of another one
+-- by now stand there, unless a person wrote there too.
+select e.folder, e.key, e.path, e.base, e.theirs, e.heading, e.front, e.tail, e.cites,
+       coalesce((select c.key from kb.alias a join kb.concept c on c.id = a.concept_id
+                 where e.folder = 'concepts' and a.key = e.key
+                   and not exists (select from kb.concept o where o.key = e.key)
+                   and not exists (select from kb.article_edit o where o.folder = 'concepts' and o.key = c.key)
+                 order by c.key collate "C" limit 1), e.key) as place
+from kb.article_edit e
+order by e.folder, e.key;
 
 -- name: list_edit_citations
 -- Of the places that a person's words cite, those where the quote stands, or where it stands now.

@@ -308,6 +308,7 @@ def test_a_merge_of_concepts_does_not_overwrite_words(built: Store) -> None:
     from kbwiki.curate import merge, unmerge
 
     _add(built, RU, "Моё.")
+    _add(built, EN, "Mine.")
     _build(built)
     whole = built.files()
     merge(built.services(), "delta rule", "линейное внимание")
@@ -317,6 +318,38 @@ def test_a_merge_of_concepts_does_not_overwrite_words(built: Store) -> None:
     unmerge(built.services(), "delta rule")
     assert _build(built) == ()
     assert built.files() == whole
+
+
+@pytest.mark.parametrize(
+    ("kept", "other", "name", "page"),
+    [("delta rule", "линейное внимание", RU, EN), ("линейное внимание", "delta rule", EN, RU)],
+)
+def test_words_on_a_concept_that_is_a_name_of_another_stand_there(
+    built: Store, kept: str, other: str, name: str, page: str
+) -> None:
+    from kbwiki.curate import merge, unmerge
+
+    _edit(built, name, lambda text: text.replace("---\n", "---\nметка: моя\n", 1))
+    _add(built, name, "Моё слово.[^1]")
+    _build(built)
+    whole = built.files()
+    merge(built.services(), kept, other)
+    assert _build(built) == ()
+    assert re.search(r"Моё слово\.\[\^\d+\]\[\^human\]", _page(built, page))
+    assert "redirect: true" in _page(built, name)
+    unmerge(built.services(), kept)
+    assert _build(built) == ()
+    assert built.files() == whole
+    # Who edits the page of both has both words there.
+    merge(built.services(), kept, other)
+    _build(built)
+    _add(built, page, "Ещё слово.")
+    assert _build(built) == ()
+    assert _build(built) == ()
+    text = _page(built, page)
+    assert text.count("Моё слово.") == text.count("Ещё слово.[^human]") == 1
+    assert "метка: моя" in text
+    assert "redirect: true" in _page(built, name)
 
 
 def test_a_page_edited_while_its_base_is_not_known_goes_to_a_conflict(built: Store) -> None:
