@@ -15,7 +15,7 @@ from kbwiki.errors import InputError
 from kbwiki.fetch import Limits, Page, canonical, fetch, is_public
 from kbwiki.stages.files import FileItem
 from kbwiki.text.normal import clean_line, short_hash
-from kbwiki.text.readers import READERS, kind_of, suffix_of
+from kbwiki.text.readers import READERS, kind_of, looks_like_html, suffix_of
 
 FOLDER = "fetched"
 STDIN = "stdin://"
@@ -47,11 +47,6 @@ _VAGUE = {
     "application/x-download", "application/force-download",
 }  # fmt: skip
 """Media types that servers give to what they do not know."""
-_HTML = re.compile(
-    rb"\s*(?:<!--.*?-->\s*|<\?xml[^>]*>\s*)*"
-    rb"<(?:!doctype\s+html|html|head|body|title|meta)\b",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 def is_address(name: str) -> bool:
@@ -78,7 +73,7 @@ def fetch_item(
 
 def given_item(raw: bytes, title: str, home: Path) -> FileItem:
     """Return what came on standard input as a file to ingest, named by its title."""
-    suffix = _magic(raw) or (".html" if _HTML.match(raw[:4096]) else ".md")
+    suffix = _magic(raw) or (".html" if looks_like_html(raw) else ".md")
     name = clean_line(title) or short_hash(raw.hex(), 16)
     return _keep(home, raw, suffix, {"uri": STDIN + name, "title": clean_line(title)})
 
@@ -89,7 +84,7 @@ def _suffix(uri: str, page: Page) -> str:
     if magic:
         return magic
     known = _KINDS.get(page.kind, "")
-    is_html = bool(_HTML.match(page.body[:4096]))
+    is_html = looks_like_html(page.body)
     if is_html and (known in {"", ".pdf"} or known not in READERS):
         return ".html"
     if known:

@@ -34,6 +34,11 @@ _COMMENTS = {
     ".pptx": (re.compile(r"ppt/comments/.*\.xml"), b"<p:cm "),
     ".xlsx": (re.compile(r"xl/comments.*\.xml"), b"<comment "),
 }
+_SYMBOL = str.maketrans(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ",
+)
+"""The letters of the font Symbol."""
 _WIDE = 200
 """Cells up to which a row keeps its empty ones."""
 _OFF = {"0", "false", "off", "none"}
@@ -79,7 +84,7 @@ def read_pptx(raw: bytes) -> Document:
             extra += slide.notes_slide.notes_text_frame.text.splitlines()
         for line in extra:
             _add_line(builder, line)
-        written += [node.text or "" for node in slide.element.iter(f"{_A}t")] + extra
+        written += [node.text or "" for node in _found(slide.element, {f"{_A}t"})] + extra
     document = _finished(builder, package.core_properties, _comments(raw, ".pptx"))
     return _measured(replace(document, pages=tuple(starts)), written)
 
@@ -332,6 +337,9 @@ def _run_text(run: Any) -> str:
             out.append(" ")
         elif node.tag == f"{_W}noBreakHyphen":
             out.append("-")
+        elif node.tag == f"{_W}sym" and node.get(f"{_W}font") == "Symbol":
+            sign = chr(int(node.get(f"{_W}char", "20"), 16) & 0xFF)
+            out.append(sign.translate(_SYMBOL))
     return "".join(out)
 
 

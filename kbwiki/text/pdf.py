@@ -47,6 +47,7 @@ class _Read:
     seen: list[int] = field(default_factory=list)
     n_signs: int = 0
     n_kept: int = 0
+    n_comments: int = 0
 
 
 def read_pdf(raw: bytes, use_ocr: bool = False) -> Document:
@@ -69,6 +70,7 @@ def _read(raw: bytes, use_ocr: bool) -> Document:
             meta = _metadata(pdf)
             for number in range(at, min(n_pages, at + _AT_A_TIME)):
                 _add(read, number, _page(pdf, number, spare, use_ocr))
+                read.n_comments += _n_comments(pdf, number)
         finally:
             pdf.close()
         at += _AT_A_TIME
@@ -116,6 +118,25 @@ def _page(pdf: Any, number: int, spare: Spare, use_ocr: bool) -> PageText:
     finally:
         page.close()
     return text
+
+
+def _n_comments(pdf: Any, number: int) -> int:
+    """Return how many remarks of readers are stuck to a page (from 0)."""
+    import pypdfium2
+    from pypdfium2 import raw
+
+    try:
+        page = pdf[number]
+    except pypdfium2.PdfiumError:
+        return 0
+    n = 0
+    for at in range(raw.FPDFPage_GetAnnotCount(page)):
+        annotation = raw.FPDFPage_GetAnnot(page, at)
+        kind = raw.FPDFAnnot_GetSubtype(annotation)
+        n += kind in {raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT}
+        raw.FPDFPage_CloseAnnot(annotation)
+    page.close()
+    return n
 
 
 def _spare(spare: Spare, number: int, text: PageText) -> PageText:
@@ -180,6 +201,8 @@ def _document(read: _Read, meta: dict[str, str], use_ocr: bool) -> Document:
         _told(fault, numbers, n_pages) + ("" if use_ocr or fault == BROKEN else "; run with --ocr")
         for fault, numbers in read.faults.items()
     ]
+    if read.n_comments:
+        notes.append(f"comments left out: {read.n_comments}")
     if read.seen:
         notes.append(_told(SEEN, read.seen, n_pages))
     return Document(

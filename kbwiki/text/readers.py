@@ -17,6 +17,11 @@ from kbwiki.text.markdown import read_markdown
 from kbwiki.text.normal import clean_line, clean_text
 
 _OFFICE = {"word/": ".docx", "ppt/": ".pptx", "xl/": ".xlsx"}
+_HTML = re.compile(
+    rb"\s*(?:<!--.*?-->\s*|<\?xml[^>]*>\s*)*"
+    rb"<(?:!doctype\s+html|html|head|body|title|meta)\b",
+    re.IGNORECASE | re.DOTALL,
+)
 _BULLET = re.compile(r"(?:^|\n)[ \t]*(?:[-*•–]|\d{1,3}[.)])[ \t]+")
 _RULE = re.compile(r"^[ \t]*[=\-_*~]{3,}[ \t]*$", re.MULTILINE)
 
@@ -44,8 +49,12 @@ def read_document(
         )
     if not raw.strip():
         raise InputError(f"{name}: the file is empty.", "Nothing was stored.")
-    kind = kind_of(raw)
-    if kind and kind != suffix:
+    kind = kind_of(raw) or _text_kind(raw)
+    if (
+        kind
+        and reader_kind(f"_{kind}") != reader_kind(f"_{suffix}")
+        and not _may_hold(suffix, kind)
+    ):
         raise InputError(
             f"{name}: it is {kind} inside, whatever its name says.",
             f"Name it with {kind} at its end.",
@@ -97,6 +106,20 @@ def kind_of(raw: bytes) -> str:
             if "[Content_Types].xml" in names and any(name.startswith(start) for name in names):
                 return suffix
     return ""
+
+
+def looks_like_html(raw: bytes) -> bool:
+    """Tell whether bytes begin as a web page does."""
+    return _HTML.match(raw[:4096]) is not None
+
+
+def _text_kind(raw: bytes) -> str:
+    return ".html" if looks_like_html(raw) else ".rtf" if raw[:5] == b"{\\rtf" else ""
+
+
+def _may_hold(suffix: str, kind: str) -> bool:
+    """Tell whether a file of one kind may well begin as one of another: Markdown with HTML."""
+    return kind == ".html" and READERS[suffix] is _read_md
 
 
 def _as_said(raw: bytes, charset: str) -> bytes:

@@ -36,6 +36,7 @@ OWNERS = {
     "jinja2": {"stages"},
     "markdown_it": {"text"},
     "trafilatura": {"text"},
+    "lxml": {"text"},
     "pypdfium2": {"text"},
     "docx": {"text"},
     "pptx": {"text"},

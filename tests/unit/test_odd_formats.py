@@ -176,6 +176,23 @@ def test_a_wrong_name_is_said(name: str) -> None:
         read_document(name, b"%PDF-1.7\n")
 
 
+@pytest.mark.parametrize("name", ["статья.pdf", "a.docx", "a.txt", "a.csv"])
+def test_a_web_page_under_another_name_is_no_text(name: str) -> None:
+    page = "<!DOCTYPE html><html><body><p>Войдите, чтобы читать дальше.</p></body></html>"
+    with pytest.raises(InputError, match=r"it is \.html inside"):
+        read_document(name, page.encode())
+    with pytest.raises(InputError, match=r"it is \.rtf inside"):
+        read_document(name, b"{\\rtf1 words}")
+    assert read_document("a.md", page.encode()).text == "Войдите, чтобы читать дальше."
+
+
+def test_greek_letters_of_the_font_symbol_are_read() -> None:
+    package = docx.Document()
+    run = package.add_paragraph("Угол ").add_run()
+    run._r.append(parse_xml(f"<w:sym {W} w:font='Symbol' w:char='F061'/>"))
+    assert read_document("a.docx", _saved(package)).text == "Угол α"
+
+
 @pytest.mark.parametrize(
     ("source", "text", "note"),
     [

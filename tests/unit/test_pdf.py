@@ -10,6 +10,7 @@ from pathlib import Path
 import pypdfium2
 import pytest
 from pypdf import PdfWriter, Transformation
+from pypdf.annotations import Link, Text
 from pypdf.generic import ByteStringObject, DecodedStreamObject, NameObject
 
 from kbwiki.errors import InputError
@@ -205,6 +206,17 @@ def test_a_blank_page_is_no_loss() -> None:
     document = read_document("a.pdf", _changed("columns_ru.pdf", insert))
     assert (document.notes, document.coverage) == ((), (2, 2))
     assert document.pages == (0, len(document.text))
+
+
+def test_remarks_of_readers_are_counted_not_read() -> None:
+    def remark(writer: PdfWriter) -> None:
+        box = (50, 50, 90, 90)
+        writer.add_annotation(0, Text(rect=box, text="Верно ли это?"))
+        writer.add_annotation(0, Link(rect=box, url="https://a.example"))
+
+    document = read_document("a.pdf", _changed("columns_ru.pdf", remark))
+    assert document.notes == ("comments left out: 1",)
+    assert "Верно" not in document.text
 
 
 def test_a_page_that_says_how_to_draw_and_draws_nothing_is_blank() -> None:
