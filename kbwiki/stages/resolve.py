@@ -21,7 +21,7 @@ from kbwiki.text.mentions import Match, Matcher
 from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
 from kbwiki.text.words import lang_of, lemma_key
 
-VERSION = "resolve-7"
+VERSION = "resolve-8"
 MAX_ROUNDS = 4
 """Times that an engine is asked: what it joins may bring up new pairs."""
 MAX_URI = 300

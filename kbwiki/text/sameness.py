@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Literal
 
 from kbwiki.text.acronyms import SMALL, spells
@@ -56,6 +56,8 @@ MAX_MET = 1
 """Statements that may name both: two names of one thing seldom meet in a sentence."""
 MIN_CUT = 6
 """Letters of a word that may be another one cut short."""
+MAX_TRANSLATED = 4
+"""Words of a name that is translated word for word."""
 NEIGHBOURS = 8
 _TOP = 24
 _BLOCK = 2048
@@ -179,7 +181,7 @@ def _by_form(concepts: Sequence[Named]) -> list[Likeness]:
 
 def _by_glossary(concepts: Sequence[Named]) -> list[Likeness]:
     """Return pairs of which the glossary of standard terms says that they are or may be one."""
-    meanings, unsure = glossary()
+    meanings, unsure = glossary().meanings, glossary().unsure
     owners = {lemma_key(name): c for c in concepts for name in (*c.names, c.title)}
     by_meaning: dict[str, set[str]] = defaultdict(set)
     for key in owners.keys() & meanings.keys():
@@ -192,12 +194,28 @@ def _by_glossary(concepts: Sequence[Named]) -> list[Likeness]:
         if a is not b and _fit(a, b):
             score = 0.9 if is_sure else 0.6
             out.append(_pair(a, b, "form", is_sure, score, "so says the glossary"))
+    return out + _word_for_word(owners)
+
+
+def _word_for_word(owners: dict[str, Named]) -> list[Likeness]:
+    """Return pairs of which the one is the other translated word for word, in whatever order."""
+    words = glossary().words
+    by_words = {frozenset(key.split()): c for key, c in owners.items() if is_russian(key)}
+    out: list[Likeness] = []
+    for key, concept in owners.items():
+        english = key.split()
+        if not 1 < len(english) <= MAX_TRANSLATED or not all(w in words for w in english):
+            continue
+        for russian in product(*(words[w] for w in english)):
+            other = by_words.get(frozenset(russian))
+            if other is not None and other is not concept and _fit(concept, other):
+                out.append(_pair(concept, other, "form", False, 0.7, "translated word for word"))
     return out
 
 
 def _differ_in_glossary(a: Named, b: Named) -> bool:
     """Tell whether two titles are standard terms of different meanings."""
-    meanings, _ = glossary()
+    meanings = glossary().meanings
     one, other = (meanings.get(lemma_key(x.title)) for x in (a, b))
     return one is not None and other is not None and one != other
 
