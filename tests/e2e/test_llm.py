@@ -245,7 +245,7 @@ def test_an_answer_cites_passages_and_says_what_is_missing(run: Run, gemini: Fak
     assert code == 0
     assert out.startswith("Сюрприз — это сигнал. [1]\n")
     assert "Из головы" not in out
-    assert "What the wiki does not say: Когда это придумали." in out
+    assert "О чём вики не говорит: Когда это придумали." in out
     assert f"({MODEL})" in out
     n_calls = len(gemini.requests)
     code, out, _ = run("query", "что такое сюрприз", "-k", "3", "--json")
