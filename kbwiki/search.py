@@ -1,7 +1,7 @@
 """Search: a question becomes ranked hits, by words, by vectors and by the graph.
 
 The ranking is SQL (functions/410 to 430); this module asks for it, joins the lists of the
-languages and tells of each hit why it is there.
+languages and tells of each hit why it is there and in that place.
 """
 
 from collections.abc import Iterable, Sequence
@@ -125,7 +125,7 @@ def search(database: Database, query: Query, embedder: "Embedder | None") -> Fou
     )
     rows = [row for row in rows if not row["is_bare"]]
     between, shared = _between(database, named)
-    ranked = _interleaved(rows, lang)
+    ranked = _merged(rows, query, lang)
     if len(named) > 1 and is_about(query.question, named):
         common = [] if query.types or query.source or query.since else shared[:MAX_BETWEEN]
         ranked = _for_several(ranked, named, _shared_rows(database, common, pools))
@@ -213,16 +213,24 @@ def _sources(database: Database, query: Query) -> list[int] | None:
     return ids
 
 
-def _interleaved(rows: Sequence[dict[str, Any]], lang: str) -> list[dict[str, Any]]:
-    """Return the ranked lists of all pools as one: in turns, the question's language first."""
+def _merged(rows: Sequence[dict[str, Any]], query: Query, lang: str) -> list[dict[str, Any]]:
+    """Return the ranked lists of all pools as one.
+
+    Scores of the walk mean the same in every language, so where it ranks the lists are merged by
+    score; those of words and vectors do not, so there the lists take turns, the question's language
+    first.
+    """
+    if query.mode in {"graph", "hybrid"}:
+        placed = [{**row, "place": ""} for row in rows]
+        return sorted(placed, key=lambda row: (-row["score"], row["pool"] != lang))
     ranks: dict[str, int] = {}
-    out: list[tuple[float, bool, str, dict[str, Any]]] = []
+    turns: list[tuple[int, bool, str, dict[str, Any]]] = []
     for row in rows:
         pool = row["pool"]
         ranks[pool] = ranks.get(pool, 0) + 1
-        placed = {**row, "place": f"no. {ranks[pool]} in {pool}"}
-        out.append((ranks[pool], pool != lang, pool, placed))
-    return [row for *_, row in sorted(out, key=lambda item: item[:3])]
+        placed_row = {**row, "place": f"no. {ranks[pool]} in {pool}"}
+        turns.append((ranks[pool], pool != lang, pool, placed_row))
+    return [row for *_, row in sorted(turns, key=lambda turn: turn[:3])]
 
 
 def _shared_rows(
@@ -255,8 +263,8 @@ def _for_several(
     rest = [row for row in rows if row["page"] not in pages and row not in heads]
     out = [{**row, "place": "of a concept that was named"} for row in heads]
     while rest or common:
-        out += common[:1] + rest[:2]
-        rest, common = rest[2:], common[1:]
+        out += common[:1] + rest[:1]
+        rest, common = rest[1:], common[1:]
     return out
 
 
@@ -279,15 +287,19 @@ def _distinct(rows: Iterable[dict[str, Any]], k: int) -> list[dict[str, Any]]:
         first = group[0][0]
         near = (e for e in group if e[1]["kind"] == "chunk" and e[0] < first + _APART)
         lead_at, lead = next(near, group[0])
-        up = {"place": f"{lead['place']}, before its page"} if lead_at > first else {}
+        up = {"place": _joined(lead["place"], "before its page")} if lead_at > first else {}
         placed.append((first, 0, {**lead, **up}))
         n_others = 0
         for at, row in group:
             n_others += row["page"] != lead["page"]
             if row is not lead:
-                down = {"place": f"{row['place']}, after what says the same"} if n_others else {}
-                placed.append((at + _APART * n_others, 1, {**row, **down}))
+                place = _joined(row["place"], "after what says the same" if n_others else "")
+                placed.append((at + _APART * n_others, 1, {**row, "place": place}))
     return [row for *_, row in sorted(placed, key=lambda item: item[:2])[:k]]
+
+
+def _joined(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def _hits(

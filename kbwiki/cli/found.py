@@ -18,7 +18,7 @@ WORDS = {
         "no model": "no model wrote this",
         "paths": "Paths between them",
         "shared": "In common",
-        "places": "Each language has its own list, and they take turns; --explain tells places.",
+        "places": "Not all stand by their score; --explain tells why.",
     },
     "ru": {
         "nothing": "Ничего не нашлось.",
@@ -28,7 +28,7 @@ WORDS = {
         "no model": "составлено без модели",
         "paths": "Пути между ними",
         "shared": "Общее",
-        "places": "У каждого языка свой список, места чередуются: --explain объяснит места.",
+        "places": "Не все стоят по оценке; --explain объяснит места.",
     },
 }
 """Labels, in the language of the question."""

@@ -176,7 +176,8 @@ end
 $$;
 
 -- The ranked list of each pool. mode: text, vector, graph or hybrid; any other is words and vectors without a walk. named: concepts that the question names.
--- hybrid is 0.3 of the text score and 0.7 of the square root of the walk's share, each scaled to a best of 1; what
+-- hybrid is 0.3 of the text score, scaled to a best of 1 in each pool, and 0.7 of the square root of the walk's share,
+-- scaled to a best of 1 over all pools, since the walk knows no languages: the lists can be merged by it. What
 -- words and vectors put first stays first where the question names no concept: one that needs no hop loses nothing.
 create or replace function kb.search_entries(
     question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], mode text,
@@ -237,7 +238,7 @@ begin
     ),
     scaled as (
         select j.pool, j.id, j.hit_score, j.words, j.vectors, j.deviations, j.text_score,
-               sqrt(j.share / nullif(max(j.share) over (partition by j.pool), 0)) as walked, j.seed_id, j.concept_id, j.edge_id
+               sqrt(j.share / nullif(max(j.share) over (), 0)) as walked, j.seed_id, j.concept_id, j.edge_id
         from joined j
     ),
     mixed as (

@@ -461,16 +461,21 @@ def test_a_concept_without_a_definition_shows_a_sentence_on_it(run: Run, questio
     "question", ["what do MesaNet and Titans have in common", "что такое правило Хебба"]
 )
 def test_each_place_is_explained_and_no_chain_goes_in_a_loop(run: Run, question: str) -> None:
-    _, out, _ = run("query", question, "--json", "--hits-only", "-k", "20")
-    hits = [line for line in _lines(out) if "rank" in line]
-    for lang in ("en", "ru"):
-        plain = [h["score"] for h in hits if re.fullmatch(rf"no\. \d+ in {lang}", h["place"])]
-        assert plain == sorted(plain, reverse=True)
+    hits = _hits(run, question, "-k", "20")
+    by_score = [float(str(hit["score"])) for hit in hits if not hit["place"]]
+    assert by_score == sorted(by_score, reverse=True)
     for hit in hits:
-        assert hit["place"]
-        assert hit["why"].startswith(hit["place"])
+        assert str(hit["why"]).startswith(str(hit["place"]))
         titles = [step["title"].casefold() for step in hit["chain"] or []]
         assert len(titles) == len(set(titles)), titles
+    text = run("query", question, "--hits-only", "-k", "20")[1]
+    assert ("--explain" in text) == any(hit["place"] for hit in hits)
+
+
+def test_in_a_mode_whose_scores_are_of_one_language_the_lists_take_turns(run: Run) -> None:
+    hits = _hits(run, "ассоциативное сканирование", "--mode", "vector", "-k", "4")
+    places = [str(hit["place"]).split(",")[0] for hit in hits]
+    assert {"no. 1 in ru", "no. 1 in en"} <= set(places)
 
 
 @pytest.mark.parametrize("question", ["MesaNet and Titans", "MesaNet и Titans"])
