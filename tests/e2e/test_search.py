@@ -473,7 +473,7 @@ def test_each_place_is_explained_and_no_chain_goes_in_a_loop(run: Run, question:
 
 
 def test_in_a_mode_whose_scores_are_of_one_language_the_lists_take_turns(run: Run) -> None:
-    hits = _hits(run, "ассоциативное сканирование", "--mode", "vector", "-k", "4")
+    hits = _hits(run, "ассоциативное сканирование", "--mode", "vector", "-k", "8")
     places = [str(hit["place"]).split(",")[0] for hit in hits]
     assert {"no. 1 in ru", "no. 1 in en"} <= set(places)
 
