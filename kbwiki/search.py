@@ -217,12 +217,17 @@ def _merged(rows: Sequence[dict[str, Any]], query: Query, lang: str) -> list[dic
     """Return the ranked lists of all pools as one.
 
     Scores of the walk mean the same in every language, so where it ranks the lists are merged by
-    score; those of words and vectors do not, so there the lists take turns, the question's language
-    first.
+    score, after the best of the question's language if words speak for that. Scores of words and
+    vectors do not, so there the lists take turns, the question's language first.
     """
     if query.mode in {"graph", "hybrid"}:
-        placed = [{**row, "place": ""} for row in rows]
-        return sorted(placed, key=lambda row: (-row["score"], row["pool"] != lang))
+        merged = sorted(rows, key=lambda row: (-row["score"], row["pool"] != lang))
+        own = [row for row in merged if row["pool"] == lang]
+        is_sure = max((row["words"] for row in own), default=0.0) >= _SURE_WORDS
+        lead = own[:1] if is_sure else []
+        place = f"no. 1 in {lang}" if lead != merged[:1] else ""
+        rest = [{**row, "place": ""} for row in merged if row not in lead]
+        return [{**row, "place": place} for row in lead] + rest
     ranks: dict[str, int] = {}
     turns: list[tuple[int, bool, str, dict[str, Any]]] = []
     for row in rows:

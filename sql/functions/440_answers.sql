@@ -65,9 +65,9 @@ as $$
 $$;
 
 -- Whether an entry has nothing to show: a name of which no sentence says anything, a question without an answer.
+-- It sets no search_path, so that it becomes part of the queries that call it.
 create or replace function kb.is_bare(e kb.entry) returns boolean
 language sql stable
-set search_path = pg_catalog
 as $$
     select case e.kind when 'concept' then not exists (
                            select from kb.concept c where c.id = e.record_id and c.definition <> '')
