@@ -2,7 +2,6 @@
 
 import posixpath
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote
@@ -13,14 +12,14 @@ from kbwiki.text.frontmatter import as_date
 from kbwiki.text.join import join_documents
 from kbwiki.text.normal import clean_line
 from kbwiki.text.packed import FAULTS, open_packed
-from kbwiki.text.pages import PICTURES
+from kbwiki.text.pages import PICTURES, read_chapter
 
 _CONTAINER = "META-INF/container.xml"
 _FONTS = {"http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"}
 
 
-def read_epub(raw: bytes, read_page: Callable[[bytes], Document]) -> Document:
-    """Return the Document of a book; ``read_page`` reads one XHTML page of it.
+def read_epub(raw: bytes) -> Document:
+    """Return the Document of a book.
 
     A chapter from which no text came is named in ``notes``. Raises InputError where the book is
     locked or its parts cannot be found.
@@ -40,14 +39,13 @@ def read_epub(raw: bytes, read_page: Callable[[bytes], Document]) -> Document:
             href = unquote(manifest.get(ref.get("idref"), ""))
             name = posixpath.normpath(posixpath.join(posixpath.dirname(package_name), href))
             try:
-                chapter = read_page(_part(archive, name))
+                chapter = read_chapter(_part(archive, name))
             except InputError as error:
                 chapter = Document("", notes=(error.message,))
+            is_cover = not chapters and chapter.notes == PICTURES
             if chapter.text:
                 chapters.append(chapter)
-            elif chapter.notes and (
-                chapters or chapter.notes != PICTURES
-            ):  # no blank page, no cover
+            elif chapter.notes and not is_cover:  # without a note it is a blank page
                 notes.append(f"chapter {clean_line(href)}: no text, {'; '.join(chapter.notes)}")
     document = join_documents(chapters)
     return replace(

@@ -8,22 +8,16 @@ from kbwiki.records import Block, Document, Mark
 _BETWEEN = "\n\n"
 
 
-def join_documents(parts: Iterable[Document], are_pages: bool = False) -> Document:
-    """Return one Document of many, offsets moved; metadata are the first part's that has any.
-
-    With ``are_pages`` each part, an empty one too, is a page.
-    """
+def join_documents(parts: Iterable[Document]) -> Document:
+    """Return one Document of many, offsets moved; metadata are the first part's that has any."""
     text: list[str] = []
     blocks: list[Block] = []
     marks: list[Mark] = []
-    pages: list[int] = []
     notes: list[str] = []
     size = 0
     first = Document("")
     for part in parts:
         at = size
-        if are_pages:
-            pages.append(at)
         blocks += [Block(b.kind, b.start + at, b.end + at, b.level) for b in part.blocks]
         marks += [Mark(m.kind, m.start + at, m.end + at, m.target) for m in part.marks]
         notes += part.notes
@@ -37,6 +31,5 @@ def join_documents(parts: Iterable[Document], are_pages: bool = False) -> Docume
         text=_BETWEEN.join(text),
         blocks=tuple(blocks),
         marks=tuple(marks),
-        pages=tuple(pages),
         notes=tuple(notes),
     )

@@ -214,9 +214,8 @@ def _read_xlsx(raw: bytes) -> Document:
 
 def _read_epub(raw: bytes) -> Document:
     from kbwiki.text.epub import read_epub
-    from kbwiki.text.pages import read_chapter
 
-    return read_epub(raw, read_chapter)
+    return read_epub(raw)
 
 
 @_of_text
