@@ -77,10 +77,9 @@ def read_document(
         hint = "; ".join(document.notes) or "Look whether the file holds words at all."
         raise InputError(f"{name}: no text came out of it.", hint)
     if document.doubt and not force:
-        raise QuarantineError(
-            f"{name}: {document.doubt}.",
-            "Save the article itself, or take it with `kbwiki ingest --force`.",
-        )
+        other = "Save the article itself" if reader is _read_html else "Save it as UTF-8"
+        hint = f"{other}, or take it with `kbwiki ingest --force`."
+        raise QuarantineError(f"{name}: {document.doubt}.", hint)
     return document
 
 

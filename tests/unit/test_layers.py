@@ -1,11 +1,14 @@
 """The architecture of DESIGN section 3, read off the imports."""
 
 import ast
+import re
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 PACKAGE = Path(__file__).parent.parent.parent / "kbwiki"
 MAX_LINES = 460
@@ -102,6 +105,42 @@ def test_each_package_has_one_owner(path: Path) -> None:
     for name, _ in _imports(path):
         owners = OWNERS.get(name.split(".")[0])
         assert owners is None or _part(path) in owners, f"{path.name} imports {name}"
+
+
+def _licences(name: str, found: dict[str, str]) -> dict[str, str]:
+    """Add what a distribution and all that it needs say of their licences."""
+    meta = distribution(name)
+    said = [meta.metadata.get("License-Expression", ""), meta.metadata.get("License", "")[:60]]
+    classes = [c for c in meta.metadata.get_all("Classifier") or [] if "License" in c]
+    found[name] = " ".join(filter(None, [*said, *classes]))
+    for line in meta.requires or []:
+        need = Requirement(line)
+        is_needed = need.marker is None or need.marker.evaluate({"extra": ""})
+        if is_needed and need.name not in found:
+            _licences(need.name, found)
+    return found
+
+
+def test_nothing_that_is_installed_along_is_under_the_gpl_alone() -> None:
+    free = re.compile(r"BSD|MIT|Apache|MPL|LGPL|Lesser|Public Domain", re.IGNORECASE)
+    found = _licences("kbwiki", {})
+    assert "pypdfium2" in found
+    strict = {
+        name for name, said in found.items() if re.search(r"\bA?GPL|\(A?GPL", said)
+        and not free.search(said)
+    }  # fmt: skip
+    assert strict == set()
+
+
+def test_each_library_that_reads_files_is_named_with_its_reason() -> None:
+    guide = (PACKAGE.parent / "CONTRIBUTING.md").read_text("utf-8")
+    needed = set(_licences("kbwiki", {}))
+    for name in (
+        "markdown-it-py", "trafilatura", "pypdfium2", "pypdf", "python-docx", "python-pptx",
+        "openpyxl", "docutils", "pylatexenc", "bibtexparser", "lxml", "charset-normalizer",
+    ):  # fmt: skip
+        assert re.search(rf"^\|[^\n]*\b{name}\b", guide, re.MULTILINE), name
+        assert name in needed
 
 
 def test_modules_do_not_import_each_other_in_a_circle() -> None:
