@@ -72,6 +72,8 @@ def serve(
 
     if role and role not in ROLES:
         raise InputError(f"serve: there is no role {role!r}.", f"One of {', '.join(ROLES)}.")
+    if tls_key and not tls_cert:
+        raise InputError("serve: --tls-key is the key of no certificate.", "Give --tls-cert too.")
     chosen: Role = next((r for r in ROLES if r == role), "reader")
     place = find_place(db, create=True)
     with _open_desk(place, tuple(root or ())) as desk:
@@ -80,15 +82,13 @@ def serve(
 
             serve_stdio(desk, chosen, _user(), handshake_only)
             return
-        with desk.writers.lend() as database:
-            has_users = bool(database.dicts("list_principals"))
+        from kbwiki.server.users import watch_users
+
+        ask_users = watch_users(desk.writers.lend)
+        has_users = ask_users()
         _check_address(host, has_users, bool(tls_cert and tls_key) or insecure_http)
         from kbwiki.server.app import Rules, make_app
         from kbwiki.server.run import serve_http
-
-        def ask_users() -> bool:
-            with desk.writers.lend() as database:
-                return bool(database.dicts("list_principals"))
 
         # Users bring their roles; without any, everybody on this machine has the one role.
         cap: Role = chosen if role or not has_users else "admin"

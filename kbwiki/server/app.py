@@ -267,8 +267,8 @@ class _Guard:
 
 @lru_cache(1000)
 def _principal(name: str, role: Role) -> AuthenticatedUser:
-    """Return a user as the SDK knows it, so that a session is its user's alone."""
-    return AuthenticatedUser(AccessToken(token="", client_id=name, subject=name, scopes=[role]))
+    """Return a user as the SDK knows it, so that a session is its user's, in one role, alone."""
+    return AuthenticatedUser(AccessToken(token="", client_id=role, subject=name, scopes=[role]))
 
 
 async def _read(receive: Receive) -> tuple[bytes, list[Message]]:

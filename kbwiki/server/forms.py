@@ -351,6 +351,16 @@ class SaidReply(Reply):
         return self.said
 
 
+class FiledReply(SaidReply):
+    """Where an answer was filed, and what it says."""
+
+    answer: str = ""
+
+    def text(self) -> str:
+        """Return a sentence and the answer."""
+        return f"{self.said}\n{data(self.answer)}"
+
+
 class MemoryStatusReply(Reply):
     """How many memories there are, of what and whom."""
 

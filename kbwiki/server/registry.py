@@ -138,7 +138,7 @@ TOOLS = (
         "wiki_save_answer", "writer", "File an answer",
         "Answer a question from the wiki and file the answer as a page, so that it is found by "
         "later searches and answered anew when its sources change.",
-        forms.SaveAnswerArgs, forms.SaidReply, writing.save_answer_tool, writes=True,
+        forms.SaveAnswerArgs, forms.FiledReply, writing.save_answer_tool, writes=True,
         timeout_s=_SLOW_S,
     ),
     Tool(
@@ -396,7 +396,7 @@ class _Shelf:
                 False, lambda d: reading.wiki_read(self._desk, d, caller, args), _QUICK_S
             )
         except KbwikiError as error:
-            message = f"Resource not found: {error}"
+            message = f"Resource not found: {_for_agents(str(error))}"
             raise MCPError(code=INVALID, message=message, data={"uri": uri}) from error
         contents = t.TextResourceContents(uri=uri, mime_type="text/markdown", text=reply.text())
         return t.ReadResourceResult(contents=[contents])

@@ -65,7 +65,8 @@ def serve_http(app: App, host: str, port: int, certificate: Path | None, key: Pa
     try:
         server.run()
     except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"serve: {host}:{port}: {error}.", "Choose another --port.") from error
+        hint = "Look at --tls-cert and --tls-key." if certificate else "Choose another --port."
+        raise ConfigError(f"serve: {host}:{port}: {error}.", hint) from error
     except KeyboardInterrupt:
         pass
     except SystemExit as error:

@@ -11,7 +11,7 @@ from kbwiki.memory import keep
 from kbwiki.memory.transfer import Row, import_memories
 from kbwiki.server.desk import Caller, Desk
 from kbwiki.server.reading import keeper_of
-from kbwiki.server.writing import AFTER, REBUILD, rebuild
+from kbwiki.server.writing import AFTER, REBUILD, rebuild, write_note
 
 
 def undo(desk: Desk, database: Database, caller: Caller, number: int) -> str:
@@ -22,6 +22,10 @@ def undo(desk: Desk, database: Database, caller: Caller, number: int) -> str:
     [row] = rows
     if row["undone_at"] is not None:
         raise InputError(f"audit {number}: {row['undone_by']} has taken it back already.")
+    if later := database.value("find_later_change", {"id": number}):
+        raise InputError(
+            f"audit {number}: a later change rests on it.", f"Take audit {later} back first."
+        )
     try:
         _UNDO[row["tool"]](desk, database, caller, row)
     except KeyError as error:
@@ -51,11 +55,13 @@ def _undo_forget(desk: Desk, database: Database, caller: Caller, row: dict[str, 
 def _undo_file(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
     path = Path(row["after"]["path"])
     if row["before"] is not None:
-        path.write_text(row["before"]["text"], "utf-8")
+        write_note(path, row["before"]["text"])
         failed = rebuild(desk, database, REBUILD, (path,))
         if failed:
             raise InputError(failed[0])
         return
+    if not row["after"]["is_ours"] and row["after"].get("was_known"):
+        raise InputError(f"{path.name} was a source before this.", "`kbwiki rm` if it is to go.")
     with desk.building, desk.services(database) as services:
         curate.remove_sources(services, [row["after"]["uri"]], False)
     if row["after"]["is_ours"]:

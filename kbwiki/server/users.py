@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from argon2 import PasswordHasher
@@ -75,6 +76,23 @@ def remove_user(database: Database, name: str) -> None:
     """Remove a user."""
     if not database.run("delete_principal", {"name": name}):
         raise NotFoundError(f"user {name}: there is none.", "`kbwiki user list`.")
+
+
+def watch_users(lend: Callable[[], AbstractContextManager[Database]]) -> Callable[[], bool]:
+    """Return what tells whether only users are let in: from the first user on, and for good.
+
+    Whoever removes the last user does not mean to let everybody in.
+    """
+    is_closed = False
+
+    def ask() -> bool:
+        nonlocal is_closed
+        if not is_closed:
+            with lend() as database:
+                is_closed = bool(database.dicts("list_principals"))
+        return is_closed
+
+    return ask
 
 
 def _sha(text: str) -> str:

@@ -127,12 +127,11 @@ def save_answer_tool(
                 slug = save_answer(database, query, answered)
         rebuild(desk, database, ("embed", "export"))
         told = {"slug": slug, "question": query.question}
-        said = f"Filed as {slug}: " + " ".join(text for text, _ in answered.answer.statements)
-        return Change(
-            slug, told if was_filed else None, told, forms.SaidReply(said=said[:MAX_CHARACTERS])
-        )
+        answer = " ".join(text for text, _ in answered.answer.statements)[:MAX_CHARACTERS]
+        reply = forms.FiledReply(said=f"Filed as {slug}.", answer=answer)
+        return Change(slug, told if was_filed else None, told, reply)
 
-    return once(database, caller, "wiki_save_answer", args, forms.SaidReply, change)
+    return once(database, caller, "wiki_save_answer", args, forms.FiledReply, change)
 
 
 def upsert_node(
@@ -147,9 +146,11 @@ def upsert_node(
     aliases = [clean_line(alias) for alias in args.aliases if _says(alias)]
 
     def change() -> Change:
-        _check_version(desk, database, title, args.expected_version)
         note = _note_on(title, definition, aliases)
-        before = _take_in(desk, database, "graph_upsert_node", path, note, title)
+        # Whoever waits here compares with what the other wrote.
+        with database.locked("graph_upsert_node"):
+            _check_version(desk, database, title, args.expected_version)
+            before = _take_in(desk, database, "graph_upsert_node", path, note, title)
         after = _at(desk, path, True)
         said = f"{title} is in the graph. It rests on a note of {caller.name}."
         old = {"path": path.name, "text": before} if before is not None else None
@@ -180,6 +181,7 @@ def _check_version(desk: Desk, database: Database, title: str, expected: str | N
     """Refuse a write that does not rest on what is there now."""
     if expected is None:
         return
+    desk.shelf.look_again()
     try:
         found = find_page(database, title)
         page = desk.shelf.wiki(database).by_key.get((found["folder"], found["key"]))
@@ -187,13 +189,14 @@ def _check_version(desk: Desk, database: Database, title: str, expected: str | N
         page = None
     now = version_of(page) if page else ""
     if now != expected:
-        state = f"now {now}: {page.summary[:300]}" if page else "not there"
+        state = f"now {now}" if page else "not there"
+        says = f"\n{forms.data(page.summary[:300])}" if page else ""
         raise InputError(
-            f"{title}: it has changed since you read it; it is {state}.", "Read it again."
+            f"{title}: it has changed since you read it; it is {state}.", f"Read it again.{says}"
         )
 
 
-def _write(path: Path, text: str) -> str | None:
+def write_note(path: Path, text: str) -> str | None:
     """Write a file; return what it held before, None if it was not there."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -214,7 +217,7 @@ def _take_in(
     """
     uri = uri_of(path, desk.home.parent)
     is_known = bool(database.dicts("find_uris", {"uris": [uri]}))
-    before = None if text is None else _write(path, text)
+    before = None if text is None else write_note(path, text)
     try:
         failed = rebuild(desk, database, REBUILD, (path,))
         if failed:
@@ -269,8 +272,9 @@ def ingest_tool(
             has_title = args.text.lstrip().startswith(("#", "---\n"))
             heading = "" if has_title else f"# {escape_markdown(title)}\n\n"
             text = heading + args.text + "\n"
-        before = _take_in(desk, database, "wiki_ingest", path, text)
         after = _at(desk, path, not args.path)
+        after["was_known"] = bool(database.dicts("find_uris", {"uris": [after["uri"]]}))
+        before = _take_in(desk, database, "wiki_ingest", path, text)
         old = {"path": path.name, "text": before} if before is not None else None
         said = f"{path.name} was taken in, and the pages that it feeds are written."
         return Change(path.name, old, after, forms.SaidReply(said=said))
@@ -304,6 +308,10 @@ def upsert_edge(
     """Say how two concepts are linked; no classifier changes it."""
 
     def change() -> Change:
+        with database.locked("graph_upsert_edge"):
+            return say()
+
+    def say() -> Change:
         before = _edge(database, args.head, args.tail)
         now = edge_form(before).version if before else ""
         if args.expected_version not in {None, now}:

@@ -40,6 +40,16 @@ where %(id)s::bigint is null or id = %(id)s
 order by id desc
 limit %(n)s;
 
+-- name: find_later_change
+-- The last change that stands and was made later to the same note of the server, or to the edge of the same two.
+select max(later.id)
+from kb.audit a
+join kb.audit later on later.id > a.id and later.undone_at is null
+where a.id = %(id)s
+    and (((later.after ->> 'is_ours')::boolean and later.after ->> 'path' = a.after ->> 'path')
+        or (later.after ->> 'head', later.after ->> 'tail') in (
+            (a.after ->> 'head', a.after ->> 'tail'), (a.after ->> 'tail', a.after ->> 'head')));
+
 -- name: undo_audit
 update kb.audit set undone_at = clock_timestamp(), undone_by = %(by)s where id = %(id)s and undone_at is null;
 

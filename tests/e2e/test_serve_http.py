@@ -33,7 +33,14 @@ from fakes.serving import (
 from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.errors import DatabaseError
-from kbwiki.server.users import MAX_FAILURES, Gate, add_user, make_token
+from kbwiki.server.users import (
+    MAX_FAILURES,
+    Gate,
+    add_user,
+    make_token,
+    remove_user,
+    watch_users,
+)
 
 
 @pytest.fixture
@@ -136,6 +143,38 @@ def test_a_session_is_its_users_alone(served: Served) -> None:
         assert http.post("/mcp", json=rpc("tools/list"), headers=told).status_code == 401
 
 
+def test_a_session_of_the_oldest_transport_ends_with_its_users_role(
+    served: Served, url: str
+) -> None:
+    admin = basic("root")
+    with served.http() as http, http.stream("GET", "/mcp/sse", headers=admin) as stream:
+        lines = (line for line in stream.iter_lines() if line.startswith("data: "))
+        where = next(lines).removeprefix("data: ")
+        params = {"protocolVersion": "2025-11-25", **VERSIONS}
+        with served.http(**admin) as other, contextlib.closing(db.connect(url)) as database:
+            assert other.post(where, json=rpc("initialize", params)).status_code == 202
+            assert other.post(where, json=rpc("ping"), headers=basic("ann")).status_code == 404
+            row = database.dicts("find_principal", {"name": "root"})[0]
+            database.run("save_principal", {**row, "role": "reader"})
+            end = time.monotonic() + 10
+            while other.post(where, json=rpc("ping")).status_code == 202:
+                assert time.monotonic() < end  # the news may be a second old
+            assert other.post(where, json=rpc("ping")).status_code == 404
+
+
+def test_who_removes_the_last_user_lets_nobody_in(url: str, tmp_path: Path) -> None:
+    with (
+        open_desk(url, tmp_path) as desk,
+        contextlib.closing(db.connect(url)) as database,
+    ):
+        has_users = watch_users(desk.writers.lend)
+        assert not has_users()
+        add_user(database, "анна", "reader", PASSWORDS["ann"])
+        assert has_users()
+        remove_user(database, "анна")
+        assert has_users()
+
+
 def test_the_servers_role_caps_every_user(url: str, tmp_path: Path) -> None:
     with open_desk(url, tmp_path) as desk, serving(desk, "reader", True) as up, up.http() as http:
         answer = http.post("/mcp", json=modern("tools/list"), headers={**MODERN, **basic("root")})
@@ -160,6 +199,8 @@ def test_without_users_everybody_on_this_machine_has_the_servers_role(
         (("--host", "0.0.0.0"), "there are no users"),
         (("--role", "king"), "no role 'king'"),
         (("--host", "0.0.0.0", "--with-users"), "in the clear"),
+        (("--tls-key", "key.pem"), "--tls-cert too"),
+        (("--tls-cert", "no.pem", "--tls-key", "no.pem"), "Look at --tls-cert"),
     ],
 )
 def test_an_unsafe_address_is_refused(

@@ -173,6 +173,7 @@ def test_resources_come_in_pages_and_the_missing_is_named(served: Served) -> Non
                 await c.read_resource(uri)
             assert error.value.code == -32602
             assert error.value.error.data["uri"]
+            assert "`kbwiki" not in str(error.value)
 
     use(served.client(headers=basic("ann")), work)
 

@@ -19,6 +19,7 @@ from mcp.shared.exceptions import MCPError
 
 from kbwiki import db
 from kbwiki.server.desk import Caller
+from kbwiki.server.forms import data
 from kbwiki.server.registry import TOOLS
 from kbwiki.server.undo import undo
 
@@ -333,10 +334,14 @@ def test_an_answer_is_filed_found_and_taken_back(served: Served, wiki: str) -> N
         return served.client(headers=basic("will"))
 
     question = "What is associative scan used for?"
-    said = call(will(), "wiki_save_answer", question=question, idempotency_key="q1")["said"]
-    slug = said.split(":")[0].removeprefix("Filed as ")
+    args = {"question": question, "idempotency_key": "q1"}
+    reply = use(will(), lambda c: c.call_tool("wiki_save_answer", args))
+    filed = reply.structured_content
+    slug = filed["said"].removeprefix("Filed as ").rstrip(".")
     assert slug.startswith("answers/")
-    assert call(will(), "wiki_save_answer", question=question, idempotency_key="q1")["said"] == said
+    assert filed["answer"]
+    assert reply.content[0].text == f"{filed['said']}\n{data(filed['answer'])}"
+    assert call(will(), "wiki_save_answer", **args) == filed
     hits = call(will(), "wiki_search", query=question, k=20)["hits"]
     assert slug in {h["slug"] for h in hits}
     assert "no passage" in fail(will(), "wiki_save_answer", question="Зачем бобры строят хатки?")

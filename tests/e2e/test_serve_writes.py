@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -21,14 +22,18 @@ from fakes.serving import (
     open_desk,
     replies,
     serving,
+    use,
 )
 
 from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.edges import drop_doubles, find_ends, set_edge
+from kbwiki.errors import InputError
+from kbwiki.server import forms
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
 from kbwiki.server.undo import undo
+from kbwiki.server.writing import ingest_tool
 
 PAIR = {"head": "Associative scan", "tail": "Linear attention"}
 NODE = {"title": "Квантовый скан", "definition": "метод, что ищет дважды"}
@@ -150,6 +155,89 @@ def test_words_on_edges_are_taken_back(root: Any, served: Served, wiki: str) -> 
     assert types() == said
     take_back(audit(wiki)[-1]["id"])
     assert types() == before
+
+
+@pytest.mark.parametrize("tool", ["graph_upsert_edge", "graph_upsert_node"])
+def test_of_writes_at_once_that_rest_on_one_version_one_is_made(
+    root: Any, wiki: str, tool: str
+) -> None:
+    done: list[bool] = []
+    version = ""
+    if tool == "graph_upsert_edge":
+        version = call(root(), tool, **PAIR, type="uses")["edge"]["version"]
+    others: list[dict[str, Any]] = [{**NODE, "definition": f"метод, что ищет {n}"} for n in "12"]
+    if tool == "graph_upsert_edge":
+        others = [{**PAIR, "type": t} for t in ("part_of", "based_on")]
+
+    def ask(args: dict[str, Any]) -> None:
+        told = {**args, "expected_version": version}
+        done.append(not use(root(), lambda c: c.call_tool(tool, told)).is_error)
+
+    threads = [threading.Thread(target=ask, args=(args,)) for args in others]
+    waiting = (
+        "select count(*) from pg_stat_activity "
+        "where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    with psycopg.connect(wiki) as holder, psycopg.connect(wiki, autocommit=True) as watcher:
+        # All read the version before any can write.
+        holder.execute("lock table kb.edge_decision, kb.source_uri in share mode")
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 20
+        while watcher.execute(waiting).fetchone() < (len(others),):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    for thread in threads:
+        thread.join(60)
+    assert sorted(done) == [False] * (len(others) - 1) + [True]
+
+
+def test_a_change_that_a_later_one_rests_on_waits_for_it(
+    root: Any, served: Served, wiki: str
+) -> None:
+    with contextlib.closing(db.connect(wiki)) as database:
+
+        def take_back(number: int) -> str:
+            return undo(served.desk, database, Caller("root", "admin"), number)
+
+        for kind in ("uses", "used_in"):
+            call(root(), "graph_upsert_edge", **PAIR, type=kind)
+        for n in ("одного опыта", "двух опытов"):
+            text = f"**Зефирнет** — это модель для {n}.\n"
+            call(root(), "wiki_ingest", title="Зефирнет", text=text)
+        newest = audit(wiki)[0]["id"]
+        for late, early in ((newest, newest - 1), (newest - 2, newest - 3)):
+            with pytest.raises(InputError, match=f"audit {late} back first"):
+                take_back(early)
+        # Nobody but the server needs the folder of its notes.
+        shutil.rmtree(served.desk.home / "added")
+        take_back(newest)
+        assert "одного опыта" in call(root(), "wiki_read", page="Зефирнет")["markdown"]
+        take_back(newest - 1)
+        assert "no page" in fail(root(), "wiki_read", page="Зефирнет")
+        take_back(newest - 2)
+        take_back(newest - 3)
+
+
+def test_a_file_that_was_a_source_before_is_not_lost_with_its_second_reading(
+    wiki: str, tmp_path: Path
+) -> None:
+    (tmp_path / "fur.md").write_text("# Фурнет\n\n**Фурнет** — это модель.\n", "utf-8")
+    args = forms.IngestArgs(path="fur.md")
+    me = Caller("root", "admin")
+    with (
+        open_desk(wiki, tmp_path, roots=(tmp_path,)) as desk,
+        contextlib.closing(db.connect(wiki)) as database,
+    ):
+        for _ in range(2):
+            ingest_tool(desk, database, me, args)
+        late, early = (row["id"] for row in audit(wiki)[:2])
+        with pytest.raises(InputError, match="before this"):
+            undo(desk, database, me, late)
+        assert database.dicts("find_uris", {"uris": ["fur.md"]})
+        undo(desk, database, me, early)
+        assert not database.dicts("find_uris", {"uris": ["fur.md"]})
+        assert (tmp_path / "fur.md").exists()
 
 
 @pytest.mark.parametrize("tail", [PAIR["tail"], NODE["title"]])
