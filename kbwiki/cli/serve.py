@@ -75,7 +75,8 @@ def serve(
     if tls_key and not tls_cert:
         raise InputError("serve: --tls-key is the key of no certificate.", "Give --tls-cert too.")
     chosen: Role = next((r for r in ROLES if r == role), "reader")
-    place = find_place(db, create=True)
+    # Clients start programs in any folder: none of them is to become a store.
+    place = find_place(db, create=not stdio)
     with _open_desk(place, tuple(root or ())) as desk:
         if stdio:
             from kbwiki.server.run import serve_stdio

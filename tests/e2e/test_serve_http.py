@@ -216,6 +216,16 @@ def test_an_unsafe_address_is_refused(
     assert (code, said in capsys.readouterr().err) == (1, True)
 
 
+def test_a_client_that_starts_it_in_any_folder_makes_no_store_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("KBWIKI_DATABASE_URL", raising=False)
+    assert main(["serve", "--stdio"]) == 1
+    assert "no knowledge base here" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_users_are_managed_on_the_command_line(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
