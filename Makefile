@@ -58,7 +58,7 @@ type: .venv/.dev  ## Check types.
 	$(PY) -m mypy
 
 test: .venv/.dev  ## Run the tests, file by file on each core.
-	$(PY) -m pytest -q -n auto --dist loadfile
+	$(PY) -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 test-st: .venv/.st  ## Install sentence-transformers and run its tests.
 	$(PY) -m pytest -q tests/st
