@@ -4,6 +4,7 @@ A caller who goes away takes the query along: it is cancelled in the database.
 """
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -27,10 +28,16 @@ ROLES: tuple[Role, ...] = ("reader", "writer", "admin")
 MAX_CHARACTERS = 20_000
 """Of a reply's text; what is longer comes in parts."""
 
-Lane = Literal["calls", "builds", "front"]
-_LANES: dict[Lane, int] = {"calls": 8, "builds": 2, "front": 4}
-"""How many may be at work at once. Builds take turns and hold a connection meanwhile, so those that
-wait do so here; who asks who a caller is, or for the health, waits behind no call."""
+Lane = Literal["calls", "searches", "builds", "front"]
+_LANES: dict[Lane, int] = {
+    "calls": 8,
+    "searches": 1 + (os.cpu_count() or 1),
+    "builds": 2,
+    "front": 4,
+}
+"""How many may be at work at once. Searches are work for processors: many at once make each other
+slow, and the last slowest. Builds take turns and hold a connection meanwhile, so those that wait do
+so here; who asks who a caller is, or for the health, waits behind no call."""
 
 T = TypeVar("T")
 

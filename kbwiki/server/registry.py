@@ -19,7 +19,7 @@ from kbwiki import __version__
 from kbwiki.db import Database
 from kbwiki.errors import KbwikiError
 from kbwiki.server import forms, reading, writing
-from kbwiki.server.desk import ROLES, Caller, Desk, Role
+from kbwiki.server.desk import ROLES, Caller, Desk, Lane, Role
 
 _log = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class Tool:
     writes: bool = False
     destroys: bool = False
     timeout_s: float = _QUICK_S
+    lane: Lane = "calls"
 
     def listed(self) -> t.Tool:
         """Return the tool as clients see it."""
@@ -80,7 +81,7 @@ TOOLS = (
         "Find passages, concept pages and filed answers by words, meaning and the graph, in "
         "English and Russian alike. Use it first for any question; then wiki_read the slugs "
         "it returns. Returns hits with score, snippet and why, best first.",
-        forms.SearchArgs, forms.SearchReply, reading.wiki_search,
+        forms.SearchArgs, forms.SearchReply, reading.wiki_search, lane="searches",
     ),
     Tool(
         "wiki_read", "reader", "Read a page",
@@ -116,7 +117,7 @@ TOOLS = (
         "Find what agents learnt before: errors and their solutions, decisions, preferences. Use "
         "it before you work on something that may have come up. Returns memories, best first, and "
         "the garland: what each was caused by, followed or resembles. Nothing fits: no nodes.",
-        forms.RecallArgs, forms.RecallReply, reading.recall_tool,
+        forms.RecallArgs, forms.RecallReply, reading.recall_tool, lane="searches",
     ),
     Tool(
         "memory_status", "reader", "Status of memory",
@@ -267,7 +268,7 @@ async def _call(desk: Desk, tool: Tool, caller: Caller, given: dict[str, Any]) -
                 tool.writes,
                 lambda database: tool.work(desk, database, caller, args),
                 tool.timeout_s,
-                "builds" if tool.timeout_s == _SLOW_S else "calls",
+                "builds" if tool.timeout_s == _SLOW_S else tool.lane,
             )
     except KbwikiError as error:
         return _failed(_for_agents(str(error)))

@@ -6,8 +6,10 @@
 create or replace view kb.memory_state as
 select m.id, h.half_life, d.decay,
        -- no join, so that who does not ask for it does not pay for it
-       1 - exp(-(m.n_uses + 2 * (select count(*) from kb.memory_edge e
-                                 where e.tail_id = m.id and e.type in ('CAUSED_BY', 'REFERENCES'))) / 10.0::float8) as importance,
+       -- the exponent no further than a float goes
+       1 - exp(-least((m.n_uses + 2 * (select count(*) from kb.memory_edge e
+                                       where e.tail_id = m.id and e.type in ('CAUSED_BY', 'REFERENCES'))) / 10.0::float8,
+                      700)) as importance,
        d.decay < 0.1 and m.n_uses < 3 and not m.is_pinned as is_archived
 from kb.memory m
 left join kb.setting t on t.name = 'half_life:' || m.topic

@@ -342,6 +342,15 @@ def test_a_half_life_belongs_to_a_topic(agent: Agent) -> None:
             keep.set_half_life(ann, "", days)
 
 
+def test_a_memory_that_is_used_again_and_again_is_found_still(agent: Agent) -> None:
+    ann = agent()
+    one, other = say(ann, ORACLE).id, say(ann, REPORT).id
+    ann.database.connection.execute("update kb.memory set n_uses = 2000000000")
+    assert ids(ann, "ORA-12154 on port 5432")[0] == one
+    assert ids(ann, "отчёты в PDF")[0] == other
+    assert keep.why(ann, one)["importance"] == 1
+
+
 def test_what_is_used_and_referred_to_ranks_higher(agent: Agent) -> None:
     ann = agent(vectors=False)
     a = say(ann, "Redis timed out in production, case one").id
