@@ -17,9 +17,7 @@ from kbwiki.question import (
     has_content,
     is_about,
     is_language,
-    is_unknown,
     lang_of_question,
-    unnamed_words,
 )
 from kbwiki.records import Chain, Hit, Lang, Step
 from kbwiki.text.normal import canonical_key, clean_line
@@ -48,7 +46,6 @@ _MIN_CROWD = 100
 """Entries below which nothing can stand out."""
 _MIN_FOREIGN = 2.7
 """Deviations alone, where the store holds nothing in the question's language."""
-_N_MEANT = 3
 _PER_PAGE = 2
 """Passages of one page among the hits."""
 _APART = 4
@@ -149,15 +146,6 @@ def search_judged(database: Database, query: Query, embedder: "Embedder | None")
         return found
     judged = search(database, replace(query, mode="hybrid", k=1), embedder)
     return replace(found, is_supported=judged.is_supported, stands_out=judged.stands_out)
-
-
-def suggest(database: Database, question: str, found: Found) -> list[str]:
-    """Return names of concepts that a question may have meant: those like its words that neither a
-    text nor a dictionary holds.
-    """
-    words = [word for word in unnamed_words(question, found.named) if is_unknown(word)]
-    params = {"words": words, "question": canonical_key(question), "n": _N_MEANT}
-    return [row["name"] for row in database.dicts("suggest_names", params)] if words else []
 
 
 def usable_embedder(database: Database, embedder: "Embedder") -> str:

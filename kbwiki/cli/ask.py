@@ -11,8 +11,9 @@ from kbwiki.cli.found import WORDS, print_found, print_lines
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.errors import ConfigError, InputError, KbwikiError
+from kbwiki.question import suggest
 from kbwiki.records import Answer
-from kbwiki.search import Found, Query, search_judged, suggest, usable_embedder
+from kbwiki.search import Found, Query, search_judged, usable_embedder
 
 if TYPE_CHECKING:
     from kbwiki.embedders import Embedder
@@ -39,7 +40,7 @@ def ask(query: Query, show: Show, db: str | None) -> None:
         found = search_judged(database, query, embedder)
         if not found.is_supported:
             found = replace(found, hits=[], between=[], shared=[])
-        meant = suggest(database, query.question, found)
+        meant = suggest(database, query.question, found.named)
         answer, slug = None, ""
         if found.hits and not show.hits_only:
             try:

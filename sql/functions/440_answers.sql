@@ -87,7 +87,21 @@ as $$
     select translate(lower(name), 'абвгдеёжзийклмнопрстуфхцчшщыэюяьъ', 'abvgdeegziiklmnoprstufhccssyeua')
 $$;
 
--- Names of concepts like those of the words that no text of the store holds, the likest first.
+-- Those of some words that no text of the store holds.
+create or replace function kb.strange_words(words text[]) returns table (word text)
+language sql stable
+set search_path = pg_catalog
+as $$
+    select w.word
+    from unnest(words) with ordinality as w (word, ordinal)
+    where char_length(w.word) > 3
+      and not exists (select from (values ('en'), ('ru')) as l (lang)
+                      cross join lateral kb.lexemes(l.lang, w.word) x
+                      join kb.posting p on p.lexeme = x.lexeme and p.pool = l.lang)
+    order by w.ordinal
+$$;
+
+-- Names of concepts like those of some words, the likest first.
 create or replace function kb.names_like(words text[], question text, max_names int) returns table (name text)
 language plpgsql stable
 set search_path = pg_catalog, public
@@ -98,12 +112,7 @@ begin
     end if;
     return query
     with strange as materialized (
-        select kb.latin(w.word) as word
-        from unnest(words) as w (word)
-        where char_length(w.word) > 3
-          and not exists (select from (values ('en'), ('ru')) as l (lang)
-                          cross join lateral kb.lexemes(l.lang, w.word) x
-                          join kb.posting p on p.lexeme = x.lexeme and p.pool = l.lang)
+        select kb.latin(w.word) as word from unnest(words) as w (word)
     ),
     likely as (
         select distinct on (a.concept_id) a.name, a.key, l.likeness + o.likeness as likeness

@@ -13,6 +13,9 @@ from kb.alias a join kb.concept c on c.id = a.concept_id
 where a.lemmas = any (%(keys)s::text[]) and a.lemmas <> ''
 order by a.lemmas, c.n_mentions desc, c.key collate "C";
 
+-- name: list_strange_words
+select w.word from kb.strange_words(%(words)s::text[]) w;
+
 -- name: suggest_names
 select n.name from kb.names_like(%(words)s::text[], %(question)s, %(n)s) n;
 
