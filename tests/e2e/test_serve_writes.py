@@ -29,6 +29,7 @@ from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.edges import drop_doubles, find_ends, set_edge
 from kbwiki.errors import InputError
+from kbwiki.pages import FRESH_S
 from kbwiki.server import forms
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
@@ -197,8 +198,10 @@ def test_a_change_that_a_later_one_rests_on_waits_for_it(
 ) -> None:
     with contextlib.closing(db.connect(wiki)) as database:
 
-        def take_back(number: int) -> str:
-            return undo(served.desk, database, Caller("root", "admin"), number)
+        def take_back(number: int) -> None:
+            undo(served.desk, database, Caller("root", "admin"), number)
+            # `audit undo` is another process, whose changes the server sees a moment later
+            time.sleep(2 * FRESH_S)
 
         for kind in ("uses", "used_in"):
             call(root(), "graph_upsert_edge", **PAIR, type=kind)
