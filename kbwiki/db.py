@@ -161,7 +161,8 @@ class Database:
         if self.connection.info.transaction_status == TransactionStatus.IDLE:
             self.run("flush_statistics")
             if statement := self.value("find_changed_tables"):
-                self.run_text(statement)
+                with _mapped():
+                    self.run_text(statement)
 
     def cancel(self) -> None:
         """End the query that another thread runs on this connection."""

@@ -1,6 +1,9 @@
 """What the planner knows: the figures of tables that changed much are new when a run ends."""
 
+import pytest
 from conftest import Store
+
+from kbwiki.errors import DatabaseError
 
 _ANALYZED = "select coalesce(sum(analyze_count), 0) from pg_stat_user_tables where relname = %s"
 _FILL = (
@@ -41,3 +44,20 @@ def test_a_run_leaves_new_figures(store: Store) -> None:
     assert _analyzed(store, "posting") == 1
     store.build(note, names=("ingest",))
     assert _analyzed(store, "posting") == 1
+
+
+def test_a_run_outlives_statistics_that_cannot_be_made(store: Store) -> None:
+    connection = store.database.connection
+    connection.execute(
+        "create function public.sour(word text) returns int language plpgsql immutable as $$"
+        " begin if current_setting('test.sour', true) = 'yes' then raise 'sour'; end if;"
+        " return 1; end $$"
+    )
+    connection.execute("create index on kb.setting (public.sour(name))")
+    connection.execute(_FILL, (1, 3000))
+    connection.execute("set test.sour = 'yes'")
+    with pytest.raises(DatabaseError, match="sour"):
+        store.database.tidy()
+    note = store.root / "note.md"
+    note.write_text("# Заметка\n\n**Скан** — это метод.\n", "utf-8")
+    assert store.build(note, names=("ingest",))["ingest"].n_failed == 0
