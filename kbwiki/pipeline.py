@@ -153,9 +153,8 @@ def _run_stage(stage: Stage, services: Services, progress: Progress) -> Report:
         progress.end(tally.report(stage.name))
         raise
     if tally.n_done:
-        with suppress(
-            DatabaseError
-        ):  # what was done stands, and a server that is away is told next
+        # what was done stands, and a server that is away is told next
+        with suppress(DatabaseError):
             database.tidy()
     close()
     report = tally.report(stage.name, services.intake if stage is ingest.STAGE else None)
