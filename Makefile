@@ -57,7 +57,7 @@ lint: .venv/.dev  ## Check style.
 type: .venv/.dev  ## Check types.
 	$(PY) -m mypy
 
-test: .venv/.dev  ## Run the tests, file by file on each core.
+test: .venv/.dev  ## Run the tests, several files at once.
 	$(PY) -m pytest -q -n auto --dist loadfile --no-loadscope-reorder
 
 test-st: .venv/.st  ## Install sentence-transformers and run its tests.

@@ -2,10 +2,12 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -56,7 +58,18 @@ def copy_of(cluster: embedded.Cluster, name: str) -> Iterator[str]:
     with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
         admin.execute(f"create database {copy} template {name}".encode())
         yield copy
+        _await_leave(admin, copy)
         admin.execute(f"drop database {copy} with (force)".encode())
+
+
+def _await_leave(admin: psycopg.Connection[Any], name: str) -> None:
+    """Wait a little for sessions that are ending: Postgres looks every 100 ms, we oftener."""
+    query = b"select count(*) from pg_stat_activity where datname = %s"
+    for _ in range(50):
+        [n_sessions] = admin.execute(query, [name]).fetchone() or [0]
+        if not n_sessions:
+            return
+        time.sleep(0.002)
 
 
 @pytest.fixture
@@ -196,28 +209,27 @@ def built(
     cluster: embedded.Cluster, template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The name of a database with a small wiki, to be copied."""
-    name = "built_for_serving"
     root = tmp_path_factory.mktemp("built")
     (root / "papers").mkdir()
     for note in SMALL_WIKI:
         (root / "papers" / Path(note).name).write_bytes((ROOT / "corpus" / note).read_bytes())
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {name} template {template}".encode())
-        store = Store(db.connect(cluster.url(name)), root)
-        store.build(root / "papers")
-        store.database.close()
+    with copy_of(cluster, template) as name:
+        with closing(db.connect(cluster.url(name))) as database:
+            Store(database, root).build(root / "papers")
         yield name
-        admin.execute(f"drop database {name} with (force)".encode())
 
 
 @pytest.fixture
 def wiki(cluster: embedded.Cluster, built: str) -> Iterator[str]:
     """The URL of a copy of the small wiki."""
-    name = built + "_copy"
-    with psycopg.connect(cluster.url("postgres"), autocommit=True) as admin:
-        admin.execute(f"create database {name} template {built}".encode())
+    with copy_of(cluster, built) as name:
         yield cluster.url(name)
-        admin.execute(f"drop database {name} with (force)".encode())
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
+    """One more than the cores: tests wait for a process or a server much of their time."""
+    return (yield) + 1
 
 
 def pytest_report_header() -> str:
