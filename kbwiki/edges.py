@@ -79,8 +79,8 @@ def _concept(database: Database, name: str) -> dict[str, Any]:
     if not found:
         aliases = [row["key"] for row in database.dicts("list_alias_keys")]
         near = ", ".join(get_close_matches(canonical_key(name), aliases, n=3))
-        hint = f"Did you mean: {near}?" if near else "See `kbwiki list`."
-        raise NotFoundError(f"{name}: no concept has this slug, title or alias.", hint)
+        hint = "Did you mean:" if near else "See `kbwiki list`."
+        raise NotFoundError(f"{name}: no concept has this slug, title or alias.", hint, near)
     return found[0]
 
 

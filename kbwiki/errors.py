@@ -17,17 +17,22 @@ The command line and the MCP server are the only two places that catch them.
 
 
 class KbwikiError(Exception):
-    """An expected fault: ``where: what.`` and, as the hint, what to do next."""
+    """An expected fault: ``where: what.`` and, as the hint, what to do next.
+
+    ``quoted`` are words of the store that end the hint, such as names that are near: to agents they
+    are data.
+    """
 
     exit_code = 1
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", quoted: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.quoted = quoted
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        return " ".join(filter(None, (self.message, self.hint, self.quoted)))
 
 
 class InputError(KbwikiError):

@@ -30,8 +30,8 @@ def find_page(database: Database, name: str) -> dict[str, Any]:
         found = database.dicts("find_page", {"slug": "", "keys": keys})
     if not found:
         near = ", ".join(get_close_matches(canonical_key(name), aliases, n=3))
-        hint = f"Did you mean: {near}?" if near else "See `kbwiki list`."
-        raise NotFoundError(f"{name}: no page has this slug, title or alias.", hint)
+        hint = "Did you mean:" if near else "See `kbwiki list`."
+        raise NotFoundError(f"{name}: no page has this slug, title or alias.", hint, near)
     return found[0]
 
 

@@ -68,7 +68,8 @@ def _print_error(error: KbwikiError) -> None:
     console = Console(stderr=True, soft_wrap=True)
     # A name may hold bytes that were no UTF-8.
     message, hint = (
-        text.encode("utf-8", "backslashreplace").decode() for text in (error.message, error.hint)
+        text.encode("utf-8", "backslashreplace").decode()
+        for text in (error.message, f"{error.hint} {error.quoted}".strip())
     )
     console.print(Text.assemble(("error: ", "bold red"), message))
     if hint:

@@ -1,7 +1,7 @@
 """remember: keep what an agent learnt, once, joined to what it follows, resembles and names."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
@@ -69,8 +69,12 @@ class Kept:
     is_new: bool
 
 
-def remember(keeper: Keeper, note: Note) -> Kept:
+def remember(
+    keeper: Keeper, note: Note, on_kept: Callable[[Kept], None] = lambda kept: None
+) -> Kept:
     """Keep a note, or count it once more if its text is there.
+
+    ``on_kept`` is called in the transaction that keeps it; again, if another was in its way.
 
     Raises InputError for a text that is empty, too long, secret, or an echo of what the session
     just recalled, and for a key that another text has; NotFoundError for an unknown ``to``.
@@ -94,7 +98,9 @@ def remember(keeper: Keeper, note: Note) -> Kept:
         keeper.database.run("lock_session", {"session": f"{keeper.agent}\x1f{session}"})
         known = _known_key(keeper, note, words)
         if known is not None:
-            return _kept(keeper, note, known, words, vector, is_new=False)
+            kept = _kept(keeper, note, known, words, vector, is_new=False)
+            on_kept(kept)
+            return kept
         echoed = _echoed(keeper, text)
         if echoed is not None:
             return echoed
@@ -124,16 +130,17 @@ def remember(keeper: Keeper, note: Note) -> Kept:
         if row["is_new"]:
             _join(keeper, note, row["id"], session, essence, domain, kept)
         _join_named(keeper, note, row["id"], kept)
+        on_kept(kept)
         return kept
 
-    kept = transact(keeper.database, keep)
-    if isinstance(kept, int):
-        keeper.database.run("save_refusal", {"agent": keeper.agent, "memory_id": kept})
+    done = transact(keeper.database, keep)
+    if isinstance(done, int):
+        keeper.database.run("save_refusal", {"agent": keeper.agent, "memory_id": done})
         raise InputError(
-            f"remember: this session has just recalled the same: memory {kept}.",
+            f"remember: this session has just recalled the same: memory {done}.",
             "Say what is new, or pin it: `kbwiki memory pin`.",
         )
-    return kept
+    return done
 
 
 def check_essence(essence: Sequence[str]) -> tuple[str, ...]:

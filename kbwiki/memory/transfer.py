@@ -1,7 +1,7 @@
 """Memories as JSONL, both ways: our own rows, plain rows, and VecMory's exports."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -121,7 +121,7 @@ class Imported:
 
 def export_memories(database: Database, me: str = "") -> Iterator[str]:
     """Yield the memories that ``me`` may see, '' all of them, one JSON object a line, by id."""
-    for row in database.dicts("export_memories", {"me": me}):
+    for row in database.dicts("export_memories", {"me": me, "id": None}):
         yield json.dumps(row, ensure_ascii=False, default=str) + "\n"
 
 
@@ -151,13 +151,15 @@ def import_memories(
     *,
     allow_secrets: bool = False,
     ids: dict[int, int] | None = None,
+    keeps_ids: bool = False,
 ) -> Imported:
     """Keep rows, a batch at a time, then their edges; ``on_step`` is called once a row.
 
     ``ids`` are memories of the store that edges of the rows lead to, by their numbers there.
 
-    Ids are mapped, texts that are there stay one memory. A row that may not be kept is told and
-    left out; the others go on.
+    Ids are mapped, texts that are there stay one memory. With ``keeps_ids`` a memory comes back
+    under the number that it had here: no other has taken it. A row that may not be kept is told
+    and left out; the others go on.
     """
     done = Imported()
     known = dict(ids or {})
@@ -165,7 +167,7 @@ def import_memories(
     ensure_background(keeper)
     for at in range(0, len(rows), BATCH):
         good = [row for row in rows[at : at + BATCH] if _is_good(row, done, allow_secrets)]
-        placed += _import_batch(keeper, good, known, done)
+        placed += _import_batch(keeper, good, known, done, keeps_ids)
         for _ in range(len(rows[at : at + BATCH]) - len(good)):
             on_step()
     last: dict[str, int] = {}
@@ -196,7 +198,7 @@ def _is_good(row: Row, done: Imported, allow_secrets: bool) -> bool:
 
 
 def _import_batch(
-    keeper: Keeper, rows: list[Row], ids: dict[int, int], done: Imported
+    keeper: Keeper, rows: list[Row], ids: dict[int, int], done: Imported, keeps_ids: bool
 ) -> list[tuple[int, Row]]:
     words = [words_of(check_text(row.text)) for row in rows]
     vectors: list[str] = []
@@ -217,6 +219,7 @@ def _import_batch(
                 continue
             params = row.model_dump(include=set(Row.model_fields) - {"edges", "edge_types"})
             params.update(
+                as_id=row.id if keeps_ids else None,
                 text_key=word_.text_key,
                 text=check_text(row.text),
                 cleaned=word_.cleaned,
@@ -282,6 +285,16 @@ def _import_edges(
             database.run("supersede_memory", {"id": memory_id, "by": by})
         database.run("save_named_edges", {"id": memory_id, "after": 0})
     return n_edges
+
+
+def restore_edges(database: Database, memory_id: int, rows: Sequence[Mapping[str, object]]) -> None:
+    """Make the edges anew that led to a memory, from those memories that are still there.
+
+    ``rows`` are those of ``list_edges_of_memory``.
+    """
+    for row in rows:
+        params = {"head": row["memory_id"], "type": row["type"], "tail": memory_id}
+        database.run("restore_memory_edge", {**params, "weight": row["weight"]})
 
 
 def _import_edge(keeper: Keeper, memory_id: int, edge: EdgeRow, ids: dict[int, int]) -> None:

@@ -203,7 +203,7 @@ def _section(text: str, wanted: str, sections: Sequence[str]) -> str:
             ending = re.search(rf"^#{{1,{level}}} ", rest, re.MULTILINE)
             return match[0] + (rest[: ending.start()] if ending else rest)
     raise NotFoundError(
-        f"wiki_read: the page has no section {wanted!r}.", f"It has: {', '.join(sections)}."
+        f"wiki_read: the page has no section {wanted!r}.", "It has:", ", ".join(sections)
     )
 
 

@@ -220,6 +220,7 @@ def build_server(desk: Desk, role: Role, who: WhoAsks) -> Server[Any]:
     shelf = _Shelf(desk, who)
 
     async def list_tools(ctx: Any, params: Any) -> t.ListToolsResult:
+        _start(params, len(listed))
         return t.ListToolsResult(tools=listed)
 
     async def call_tool(ctx: Any, params: t.CallToolRequestParams) -> t.CallToolResult:
@@ -271,7 +272,7 @@ async def _call(desk: Desk, tool: Tool, caller: Caller, given: dict[str, Any]) -
                 "builds" if tool.timeout_s == _SLOW_S else tool.lane,
             )
     except KbwikiError as error:
-        return _failed(_for_agents(str(error)))
+        return _failed(_for_agents(error))
     text, data = reply.told()
     content: list[t.ContentBlock] = [t.TextContent(text=one) for one in (text, reply.AFTER) if one]
     return t.CallToolResult(content=content, structured_content=data)
@@ -288,11 +289,12 @@ def _sendable(value: Any) -> Any:
     return value
 
 
-def _for_agents(text: str) -> str:
-    """Return an error whose hints name tools in place of commands."""
+def _for_agents(error: KbwikiError) -> str:
+    """Return an error whose hints name tools in place of commands, the store's words as data."""
+    text = f"{error.message} {error.hint}".strip()
     for command, tool in _INSTEAD.items():
         text = text.replace(command, tool)
-    return text
+    return f"{text}\n{forms.data(error.quoted)}" if error.quoted else text
 
 
 def _told(error: Any) -> str:
@@ -305,7 +307,22 @@ def _failed(text: str) -> t.CallToolResult:
     return t.CallToolResult(content=[t.TextContent(text=text)], is_error=True)
 
 
+def _start(params: Any, n: int, per_page: int = 0) -> int:
+    """Return where the part of a list begins that a cursor asks for; refuse what no reply gave."""
+    cursor = getattr(params, "cursor", None)
+    if cursor is None:
+        return 0
+    try:
+        start = reading.offset_of(cursor)
+    except KbwikiError as error:
+        raise MCPError(code=INVALID, message=str(error)) from error
+    if not per_page or start % per_page or not 0 < start < n:
+        raise MCPError(code=INVALID, message="cursor: it leads to no part of this list.")
+    return start
+
+
 async def _list_prompts(ctx: Any, params: Any) -> t.ListPromptsResult:
+    _start(params, len(PROMPTS))
     prompts = [
         t.Prompt(
             name=name,
@@ -347,11 +364,8 @@ class _Shelf:
         self._who = who
 
     async def list_resources(self, ctx: Any, params: Any) -> t.ListResourcesResult:
-        try:
-            start = reading.offset_of(getattr(params, "cursor", None))
-        except KbwikiError as error:
-            raise MCPError(code=INVALID, message=str(error)) from error
         rows = await self._rows()
+        start = _start(params, len(rows), _PER_PAGE)
         shown = [
             t.Resource(
                 uri=forms.PAGE_URI + quote(f"{row['folder']}/{row['slug']}"),
@@ -373,6 +387,7 @@ class _Shelf:
             raise MCPError(code=-32603, message=str(error)) from error
 
     async def list_templates(self, ctx: Any, params: Any) -> t.ListResourceTemplatesResult:
+        _start(params, 1)
         template = t.ResourceTemplate(
             uri_template=_TEMPLATE,
             name="article",
@@ -397,7 +412,7 @@ class _Shelf:
                 False, lambda d: reading.wiki_read(self._desk, d, caller, args), _QUICK_S
             )
         except KbwikiError as error:
-            message = f"Resource not found: {_for_agents(str(error))}"
+            message = f"Resource not found: {_for_agents(error)}"
             raise MCPError(code=INVALID, message=message, data={"uri": uri}) from error
         contents = t.TextResourceContents(uri=uri, mime_type="text/markdown", text=reply.text())
         return t.ReadResourceResult(contents=[contents])

@@ -1,6 +1,12 @@
-"""Taking a change back that the audit holds."""
+"""Taking a change back that the audit holds.
 
-from pathlib import Path
+As with the change itself, what is taken back and the row that says so are one transaction; pages
+are made anew after it.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any
 
 from kbwiki import curate
@@ -8,97 +14,151 @@ from kbwiki.db import Database
 from kbwiki.edges import restore_doubles, set_edge
 from kbwiki.errors import InputError, KbwikiError, NotFoundError
 from kbwiki.memory import keep
-from kbwiki.memory.transfer import Row, import_memories
+from kbwiki.memory.transfer import Row, import_memories, restore_edges
+from kbwiki.server.changes import TURNS
 from kbwiki.server.desk import Caller, Desk
+from kbwiki.server.notes import AFTER, rebuild, take_back
 from kbwiki.server.reading import keeper_of
-from kbwiki.server.writing import AFTER, REBUILD, rebuild, write_note
+from kbwiki.stages.classify_edges import TYPING
+from kbwiki.stages.resolve import STAGE as RESOLVE
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What an undo works with; ``write_down`` is called in the transaction that takes back."""
+
+    desk: Desk
+    database: Database
+    caller: Caller
+    row: dict[str, Any]
+    write_down: Callable[[], None]
 
 
 def undo(desk: Desk, database: Database, caller: Caller, number: int) -> str:
     """Take a change back; return a sentence. Raises InputError where that cannot be."""
-    rows = database.dicts("list_audit", {"id": number, "n": 1})
-    if not rows:
-        raise NotFoundError(f"audit {number}: there is none.", "`kbwiki audit`.")
-    [row] = rows
+    with ExitStack() as turns:
+        # Of two that take back at once, the second sees what the first did.
+        turns.enter_context(database.locked("audit undo"))
+        rows = database.dicts("list_audit", {"id": number, "n": 1})
+        if not rows:
+            raise NotFoundError(f"audit {number}: there is none.", "`kbwiki audit`.")
+        [row] = rows
+        if row["tool"] in TURNS:
+            turns.enter_context(database.locked(TURNS[row["tool"]]))
+        _check(database, row)
+
+        def write_down() -> None:
+            database.run("undo_audit", {"id": number, "by": caller.name})
+
+        try:
+            names = _UNDO[row["tool"]](_Step(desk, database, caller, row, write_down))
+            if names:
+                rebuild(desk, database, names)
+        except KbwikiError as error:
+            raise InputError(
+                f"audit {number}: {error.message}", error.hint, error.quoted
+            ) from error
+    return f"{row['tool']} {row['target']} is taken back."
+
+
+def _check(database: Database, row: dict[str, Any]) -> None:
+    number = row["id"]
     if row["undone_at"] is not None:
         raise InputError(f"audit {number}: {row['undone_by']} has taken it back already.")
+    if row["tool"] not in _UNDO:
+        raise InputError(f"audit {number}: {row['tool']} cannot be taken back.")
     if later := database.value("find_later_change", {"id": number}):
         raise InputError(
             f"audit {number}: a later change rests on it.", f"Take audit {later} back first."
         )
-    try:
-        _UNDO[row["tool"]](desk, database, caller, row)
-    except KeyError as error:
-        raise InputError(f"audit {number}: {row['tool']} cannot be taken back.") from error
-    except KbwikiError as error:
-        raise InputError(f"audit {number}: {error.message}", error.hint) from error
-    database.run("undo_audit", {"id": number, "by": caller.name})
-    return f"{row['tool']} {row['target']} is taken back."
 
 
-def _undo_remember(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    if not row["after"]["is_new"]:
+Names = tuple[str, ...]
+
+
+def _undo_remember(step: _Step) -> Names:
+    kept = step.row["after"]
+    if not kept["is_new"]:
         raise InputError("the memory was there before.", "Forget it if it is to go.")
-    keep.forget(keeper_of(desk, database, caller), row["after"]["id"])
+    keeper = keeper_of(step.desk, step.database, step.caller)
+    with step.database.transaction():
+        try:
+            keep.forget(keeper, kept["id"])
+        except NotFoundError as error:
+            raise InputError(
+                f"memory {kept['id']} is gone already.",
+                "Was its text kept anew since? `kbwiki memory list`.",
+            ) from error
+        step.write_down()
+    return ()
 
 
-def _undo_forget(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    # The number is never used again; the memory comes back under a new one.
-    memory = Row.model_validate(row["before"])
+def _undo_forget(step: _Step) -> Names:
+    memory = Row.model_validate(step.row["before"])
+    assert memory.id is not None
     others = {edge.to: edge.to for edge in memory.edges if edge.to is not None}
-    keeper = keeper_of(desk, database, caller)
-    done = import_memories(keeper, [memory], allow_secrets=True, ids=others)
-    if done.refused:
-        raise InputError(done.refused[0])
+    keeper = keeper_of(step.desk, step.database, step.caller)
+    with step.database.transaction():
+        done = import_memories(keeper, [memory], allow_secrets=True, ids=others, keeps_ids=True)
+        if done.refused:
+            raise InputError(done.refused[0])
+        if done.n_new:
+            restore_edges(step.database, memory.id, step.row["before"].get("led_here", []))
+        step.write_down()
+    return ()
 
 
-def _undo_file(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    path = Path(row["after"]["path"])
-    if row["before"] is not None:
-        write_note(path, row["before"]["text"])
-        failed = rebuild(desk, database, REBUILD, (path,))
-        if failed:
-            raise InputError(failed[0])
-        return
-    if not row["after"]["is_ours"] and row["after"].get("was_known"):
-        raise InputError(f"{path.name} was a source before this.", "`kbwiki rm` if it is to go.")
-    with desk.building, desk.services(database) as services:
-        curate.remove_sources(services, [row["after"]["uri"]], False)
-    if row["after"]["is_ours"]:
-        path.unlink(missing_ok=True)
-    rebuild(desk, database, AFTER)
+def _undo_file(step: _Step) -> Names:
+    after = step.row["after"]
+    if step.row["before"] is None and not after["is_ours"] and after.get("was_known"):
+        raise InputError(
+            f"{step.row['target']} was a source before this.", "`kbwiki rm` if it is to go."
+        )
+    take_back(step.desk, step.database, step.row, step.write_down)
+    return AFTER if step.row["before"] is None else ("extract", *AFTER)
 
 
-def _undo_edge(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    before, after = row["before"], row["after"]
-    if before.get("human"):
-        set_edge(database, before["head"], before["type"] or "none", before["tail"])
-    else:
-        set_edge(database, after["head"], "auto", after["tail"])
-        rebuild(desk, database, ("link", "classify-edges"))
+def _undo_edge(step: _Step) -> Names:
+    before, after = step.row["before"], step.row["after"]
+    with step.database.locked(TYPING), step.database.transaction():
+        if before.get("human"):
+            set_edge(step.database, before["head"], before["type"] or "none", before["tail"])
+        else:
+            set_edge(step.database, after["head"], "auto", after["tail"])
+        step.write_down()
+    return () if before.get("human") else ("link", "classify-edges")
 
 
-def _undo_dedup(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    restore_doubles(database, row["before"]["dropped"])
+def _undo_dedup(step: _Step) -> Names:
+    with step.database.locked(TYPING), step.database.transaction():
+        restore_doubles(step.database, step.row["before"]["dropped"])
+        step.write_down()
+    return ()
 
 
-def _undo_answer(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    if row["before"]:
+def _undo_answer(step: _Step) -> Names:
+    if step.row["before"]:
         raise InputError(
             "the question was filed before this.", "It stays, with the answer of its sources."
         )
-    if not database.run("unfile_answers", {"slugs": [row["after"]["slug"]]}):
-        raise NotFoundError("the answer is gone already.")
-    rebuild(desk, database, ("export",))
+    with step.database.transaction():
+        if not step.database.run("unfile_answers", {"slugs": [step.row["after"]["slug"]]}):
+            raise NotFoundError("the answer is gone already.")
+        step.write_down()
+    return ("export",)
 
 
-def _undo_merge(desk: Desk, database: Database, caller: Caller, row: dict[str, Any]) -> None:
-    with desk.building, desk.services(database) as services:
-        curate.unmerge(services, row["after"]["first"], row["after"]["second"])
-    rebuild(desk, database, AFTER)
+def _undo_merge(step: _Step) -> Names:
+    with (
+        step.desk.building, step.desk.services(step.database) as services,
+        step.database.locked(RESOLVE.name), step.database.transaction(),
+    ):  # fmt: skip
+        curate.unmerge(services, step.row["after"]["first"], step.row["after"]["second"])
+        step.write_down()
+    return AFTER
 
 
-_UNDO = {
+_UNDO: dict[str, Callable[[_Step], Names]] = {
     "remember": _undo_remember,
     "forget": _undo_forget,
     "wiki_ingest": _undo_file,
@@ -109,3 +169,4 @@ _UNDO = {
     "graph_merge_nodes": _undo_merge,
     "wiki_save_answer": _undo_answer,
 }
+"""Each returns the stages that make the pages anew."""

@@ -8,54 +8,31 @@ from kbwiki import curate
 from kbwiki.answers import answer_from, gather, is_filed, save_answer
 from kbwiki.db import Database
 from kbwiki.edges import drop_doubles, find_ends, set_edge
-from kbwiki.errors import InputError, KbwikiError, NotFoundError
+from kbwiki.errors import InputError, NotFoundError
 from kbwiki.memory import keep
 from kbwiki.memory.keeper import find as find_memory
-from kbwiki.memory.remember import Note, remember
+from kbwiki.memory.remember import Kept, Note, remember
 from kbwiki.pages import find_page
-from kbwiki.pipeline import run_stages, stage_named
 from kbwiki.question import clean_question
 from kbwiki.search import Query, search, usable_embedder
 from kbwiki.server import forms
-from kbwiki.server.changes import Change, in_short, once
+from kbwiki.server.changes import Change, Finished, Work, WriteDown, in_short, once
 from kbwiki.server.desk import MAX_CHARACTERS, Caller, Desk
+from kbwiki.server.notes import (
+    ADDED,
+    AFTER,
+    make_pages,
+    place_of,
+    rebuild,
+    take_in,
+    uris_of,
+    write_note,
+)
 from kbwiki.server.reading import edge_form, keeper_of, version_of
-from kbwiki.stages.files import uri_of
-from kbwiki.stages.stage import Services
+from kbwiki.stages.classify_edges import TYPING
+from kbwiki.stages.resolve import STAGE as RESOLVE
 from kbwiki.text.normal import canonical_key, clean_line, escape_markdown, slugify
 from kbwiki.text.words import lang_of
-
-ADDED = "added"
-"""The folder, below the store's own, of texts that came over the wire."""
-REBUILD = (
-    "ingest", "extract", "resolve", "write", "link", "classify-edges", "embed", "answer", "export",
-)  # fmt: skip
-_TOLD = {"ingest", "extract", "write"}
-AFTER = ("resolve", "write", "link", "classify-edges", "embed", "answer", "export")
-
-
-class _Silent:
-    """Progress that nobody sees."""
-
-    def begin(self, stage: str, total: int | None) -> None:
-        """Show nothing."""
-
-    def advance(self, item: str, failed: bool) -> None:
-        """Show nothing."""
-
-    def end(self, report: object) -> None:
-        """Show nothing."""
-
-
-def rebuild(
-    desk: Desk, database: Database, names: tuple[str, ...], paths: tuple[Path, ...] = ()
-) -> list[str]:
-    """Run stages, one rebuild at a time; return what could not be read or written."""
-    with desk.building, desk.services(database) as services:
-        services.paths = paths
-        reports = run_stages([stage_named(name) for name in names], services, _Silent())
-    # Without vectors a page is still written, and found by its words.
-    return [f"{r.stage}: {why}" for r in reports if r.stage in _TOLD for _, why in r.failures]
 
 
 def remember_tool(
@@ -75,16 +52,18 @@ def remember_tool(
         args.allowSecrets,
     )
 
-    def change() -> Change:
-        kept = remember(keeper, note)
-        reply = forms.RememberReply(
-            id=kept.id, neighbors=list(kept.neighbors), scores=list(kept.scores)
-        )
-        after = {"id": kept.id, "is_new": kept.is_new}
-        return Change(f"memory {kept.id}", None, after, reply)
+    def change(write_down: WriteDown) -> None:
+        def on_kept(kept: Kept) -> None:
+            reply = forms.RememberReply(
+                id=kept.id, neighbors=list(kept.neighbors), scores=list(kept.scores)
+            )
+            after = {"id": kept.id, "is_new": kept.is_new}
+            write_down(Change(f"memory {kept.id}", None, after, reply))
+
+        remember(keeper, note, on_kept)
 
     quiet = args.model_copy(update={"text": in_short(args.text)})
-    return once(database, caller, "remember", quiet, forms.RememberReply, change)
+    return once(database, caller, "remember", quiet, forms.RememberReply, Work(change))
 
 
 def forget_tool(
@@ -93,17 +72,21 @@ def forget_tool(
     """Forget a memory: a writer its own, an admin any."""
     keeper = keeper_of(desk, database, caller)
 
-    def change() -> Change:
-        find_memory(keeper, args.nodeId)
-        rows = database.dicts("export_memories", {"me": ""})
-        before = next(row for row in rows if row["id"] == args.nodeId)
-        said = keep.forget(keeper, args.nodeId)
-        told = cast(
-            "dict[str, Any]", {k: str(v) if k.endswith("at") else v for k, v in before.items()}
-        )
-        return Change(f"memory {args.nodeId}", told, None, forms.SaidReply(said=said))
+    def change(write_down: WriteDown) -> None:
+        with database.transaction():
+            text = str(find_memory(keeper, args.nodeId)["text"])
+            [row] = database.dicts("export_memories", {"me": "", "id": args.nodeId})
+            edges = database.dicts("list_edges_of_memory", {"id": args.nodeId})
+            row["led_here"] = [edge for edge in edges if not edge["forward"]]
+            keep.forget(keeper, args.nodeId)
+            before = cast(
+                "dict[str, Any]", {k: str(v) if k.endswith("at") else v for k, v in row.items()}
+            )
+            named = f"memory {args.nodeId}"
+            reply = forms.SaidReply(said=f"{named} is forgotten.", about=text[:MAX_CHARACTERS])
+            write_down(Change(named, before, None, reply))
 
-    return once(database, caller, "forget", args, forms.SaidReply, change)
+    return once(database, caller, "forget", args, forms.SaidReply, Work(change))
 
 
 def save_answer_tool(
@@ -112,7 +95,7 @@ def save_answer_tool(
     """Answer a question and file the answer as a page of the wiki."""
     query = Query(clean_question(args.question))
 
-    def change() -> Change:
+    def change(write_down: WriteDown) -> None:
         embedder = keeper_of(desk, database, caller).embedder
         if embedder and usable_embedder(database, embedder):
             embedder = None
@@ -125,13 +108,13 @@ def save_answer_tool(
             with database.transaction():
                 was_filed = is_filed(database, query.question)
                 slug = save_answer(database, query, answered)
+                told = {"slug": slug, "question": query.question}
+                answer = " ".join(text for text, _ in answered.answer.statements)[:MAX_CHARACTERS]
+                reply = forms.FiledReply(said=f"Filed as {slug}.", answer=answer)
+                write_down(Change(slug, told if was_filed else None, told, reply))
         rebuild(desk, database, ("embed", "export"))
-        told = {"slug": slug, "question": query.question}
-        answer = " ".join(text for text, _ in answered.answer.statements)[:MAX_CHARACTERS]
-        reply = forms.FiledReply(said=f"Filed as {slug}.", answer=answer)
-        return Change(slug, told if was_filed else None, told, reply)
 
-    return once(database, caller, "wiki_save_answer", args, forms.FiledReply, change)
+    return once(database, caller, "wiki_save_answer", args, forms.FiledReply, Work(change))
 
 
 def upsert_node(
@@ -145,18 +128,36 @@ def upsert_node(
     path = desk.home / ADDED / f"{slugify(title)}.md"
     aliases = [clean_line(alias) for alias in args.aliases if _says(alias)]
 
-    def change() -> Change:
+    def change(write_down: WriteDown) -> None:
         note = _note_on(title, definition, aliases)
-        # Whoever waits here compares with what the other wrote.
-        with database.locked("graph_upsert_node"):
-            _check_version(desk, database, title, args.expected_version)
-            before = _take_in(desk, database, "graph_upsert_node", path, note, title)
-        after = _at(desk, path, True)
-        said = f"{title} is in the graph. It rests on a note of {caller.name}."
-        old = {"path": path.name, "text": before} if before is not None else None
-        return Change(title, old, after, forms.SaidReply(said=said))
+        _check_version(desk, database, title, args.expected_version)
+        _write(desk, database, "graph_upsert_node", title, path, note, write_down)
 
-    return once(database, caller, "graph_upsert_node", args, forms.SaidReply, change)
+    def finish(number: int) -> Finished:
+        make_pages(desk, database, "graph_upsert_node", number, title)
+        said = f"{title} is in the graph. It rests on a note of {caller.name}."
+        return Finished(forms.SaidReply(said=said))
+
+    work = Work(change, finish)
+    return once(database, caller, "graph_upsert_node", args, forms.SaidReply, work)
+
+
+def _write(
+    desk: Desk,
+    database: Database,
+    tool: str,
+    target: str,
+    path: Path,
+    text: str,
+    write_down: WriteDown,
+) -> None:
+    after = place_of(desk, path, True)
+
+    def also(before: bytes) -> None:
+        old = {"path": path.name, "text": before.decode("utf-8", "replace")} if before else None
+        write_down(Change(target, old, after))
+
+    write_note(desk, database, tool, path, text, also)
 
 
 def _says(text: str) -> bool:
@@ -190,69 +191,10 @@ def _check_version(desk: Desk, database: Database, title: str, expected: str | N
     now = version_of(page) if page else ""
     if now != expected:
         state = f"now {now}" if page else "not there"
-        says = f"\n{forms.data(page.summary[:300])}" if page else ""
+        says = page.summary[:300] if page else ""
         raise InputError(
-            f"{title}: it has changed since you read it; it is {state}.", f"Read it again.{says}"
+            f"{title}: it has changed since you read it; it is {state}.", "Read it again.", says
         )
-
-
-def write_note(path: Path, text: str) -> str | None:
-    """Write a file; return what it held before, None if it was not there."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        before = path.read_text("utf-8") if path.exists() else None
-        path.write_text(text, "utf-8")
-    except OSError as error:
-        what = (error.strerror or str(error)).lower()
-        raise InputError(f"{path.name}: {what}.", "The server cannot write there.") from error
-    return before
-
-
-def _take_in(
-    desk: Desk, database: Database, tool: str, path: Path, text: str | None, concept: str = ""
-) -> str | None:
-    """Write a note, unless it is there, and build what it changes; return what it held before.
-
-    Where that fails, or makes no ``concept`` that was to be, nothing of it is left.
-    """
-    uri = uri_of(path, desk.home.parent)
-    is_known = bool(database.dicts("find_uris", {"uris": [uri]}))
-    before = None if text is None else write_note(path, text)
-    try:
-        failed = rebuild(desk, database, REBUILD, (path,))
-        if failed:
-            raise InputError(f"{tool}: {failed[0]}", "Nothing was kept.")
-        if concept and not _is_concept(database, concept):
-            raise InputError(
-                f"{tool}: {concept} is no name that a text can be about.",
-                "Nothing was kept. Give the name in words.",
-            )
-    except KbwikiError:
-        if text is not None:
-            _restore(path, before)
-        with suppress(KbwikiError):
-            if is_known:
-                rebuild(desk, database, REBUILD, (path,))
-            else:
-                with desk.building, desk.services(database) as services:
-                    curate.remove_sources(services, [uri], False)
-                rebuild(desk, database, AFTER)
-        raise
-    return before
-
-
-def _is_concept(database: Database, name: str) -> bool:
-    try:
-        return bool(find_page(database, name)["folder"] == "concepts")
-    except NotFoundError:
-        return False
-
-
-def _restore(path: Path, before: str | None) -> None:
-    if before is None:
-        path.unlink(missing_ok=True)
-    else:
-        path.write_text(before, "utf-8")
 
 
 def ingest_tool(
@@ -262,30 +204,30 @@ def ingest_tool(
     if bool(args.text.strip()) == bool(args.path):
         raise InputError("wiki_ingest: give either a text or a path.", "One of them.")
 
-    def change() -> Change:
-        text: str | None = None
+    def change(write_down: WriteDown) -> None:
         if args.path:
             path = _allowed(desk, args.path)
-        else:
-            title = clean_line(args.title) or clean_line(args.text)[:60]
-            path = desk.home / ADDED / f"{slugify(title)}.md"
-            has_title = args.text.lstrip().startswith(("#", "---\n"))
-            heading = "" if has_title else f"# {escape_markdown(title)}\n\n"
-            text = heading + args.text + "\n"
-        after = _at(desk, path, not args.path)
-        after["was_known"] = bool(database.dicts("find_uris", {"uris": [after["uri"]]}))
-        before = _take_in(desk, database, "wiki_ingest", path, text)
-        old = {"path": path.name, "text": before} if before is not None else None
-        said = f"{path.name} was taken in, and the pages that it feeds are written."
-        return Change(path.name, old, after, forms.SaidReply(said=said))
+            after = place_of(desk, path, False)
+            after["was_known"] = bool(uris_of(database, after["uri"]))
+            made = Change(path.name, None, after)
+            take_in(desk, database, "wiki_ingest", path, lambda: write_down(made))
+            return
+        title = clean_line(args.title) or clean_line(args.text)[:60]
+        path = desk.home / ADDED / f"{slugify(title)}.md"
+        has_title = args.text.lstrip().startswith(("#", "---\n"))
+        heading = "" if has_title else f"# {escape_markdown(title)}\n\n"
+        text = heading + args.text + "\n"
+        _write(desk, database, "wiki_ingest", path.name, path, text, write_down)
+
+    def finish(number: int) -> Finished:
+        make_pages(desk, database, "wiki_ingest", number)
+        [row] = database.dicts("list_audit", {"id": number, "n": 1})
+        said = f"{row['target']} was taken in, and the pages that it feeds are written."
+        return Finished(forms.SaidReply(said=said))
 
     quiet = args.model_copy(update={"text": in_short(args.text)})
-    return once(database, caller, "wiki_ingest", quiet, forms.SaidReply, change)
-
-
-def _at(desk: Desk, path: Path, is_ours: bool) -> dict[str, Any]:
-    """Return where a file lies, and whether it is only here for the wire."""
-    return {"path": str(path), "uri": uri_of(path, desk.home.parent), "is_ours": is_ours}
+    work = Work(change, finish)
+    return once(database, caller, "wiki_ingest", quiet, forms.SaidReply, work)
 
 
 def _allowed(desk: Desk, name: str) -> Path:
@@ -307,23 +249,23 @@ def upsert_edge(
 ) -> forms.Reply:
     """Say how two concepts are linked; no classifier changes it."""
 
-    def change() -> Change:
-        with database.locked("graph_upsert_edge"):
-            return say()
-
-    def say() -> Change:
+    def change(write_down: WriteDown) -> None:
         before = _edge(database, args.head, args.tail)
         now = edge_form(before).version if before else ""
         if args.expected_version not in {None, now}:
-            state = f"{before['head']} {before['type']} {before['tail']}" if before else "not there"
+            state = f"{before['head']} {before['type']} {before['tail']}" if before else ""
             raise InputError(
-                f"the edge has changed since you read it; it is {state}.", "Look again."
+                f"the edge has changed since you read it; it is {'now so' if before else 'gone'}.",
+                "Look again.",
+                state,
             )
         old = _word_before(database, args.head, args.tail, before)
-        set_edge(database, args.head, args.type, args.tail)
-        return _edge_change(database, args.head, args.tail, old)
+        with database.locked(TYPING), database.transaction():
+            set_edge(database, args.head, args.type, args.tail)
+            reply, after = _edge_now(database, args.head, args.tail)
+            write_down(Change(f"{args.head} - {args.tail}", old, after, reply))
 
-    return once(database, caller, "graph_upsert_edge", args, forms.EdgeReply, change)
+    return once(database, caller, "graph_upsert_edge", args, forms.EdgeReply, Work(change))
 
 
 def classify_edge(
@@ -331,16 +273,22 @@ def classify_edge(
 ) -> forms.Reply:
     """Take a person's word on an edge back and let the rules type it anew."""
 
-    def change() -> Change:
+    def change(write_down: WriteDown) -> None:
         before = _edge(database, args.head, args.tail)
         if before is None:
             raise NotFoundError("nothing links these two.", "See wiki_graph.")
-        if before["method"] == "human":
-            set_edge(database, args.head, "auto", args.tail)
-        rebuild(desk, database, ("link", "classify-edges"))
-        return _edge_change(database, args.head, args.tail, _word(before))
+        ends = {"head": args.head, "tail": args.tail, "type": None}
+        with database.locked(TYPING), database.transaction():
+            if before["method"] == "human":
+                set_edge(database, args.head, "auto", args.tail)
+            write_down(Change(f"{args.head} - {args.tail}", _word(before), ends))
 
-    return once(database, caller, "graph_classify_edge", args, forms.EdgeReply, change)
+    def finish(number: int) -> Finished:
+        rebuild(desk, database, ("link", "classify-edges"))
+        return Finished(*_edge_now(database, args.head, args.tail))
+
+    work = Work(change, finish)
+    return once(database, caller, "graph_classify_edge", args, forms.EdgeReply, work)
 
 
 def _edge(database: Database, head: str, tail: str) -> dict[str, Any] | None:
@@ -361,12 +309,13 @@ def _word_before(
     return {"head": head, "tail": tail, "type": None, "human": is_told}
 
 
-def _edge_change(database: Database, head: str, tail: str, old: dict[str, Any]) -> Change:
+def _edge_now(database: Database, head: str, tail: str) -> tuple[forms.EdgeReply, dict[str, Any]]:
+    """Return an edge as it is now: for the caller, and for the audit."""
     after = _edge(database, head, tail)
     form = edge_form(after) if after and after["type"] else None
     said = f"{form.head} {form.type} {form.tail}." if form else f"{head} and {tail} are not linked."
-    new = _word(after) if after else {"head": head, "tail": tail, "type": None}
-    return Change(f"{head} - {tail}", old, new, forms.EdgeReply(edge=form, said=said))
+    now = _word(after) if after else {"head": head, "tail": tail, "type": None}
+    return forms.EdgeReply(edge=form, said=said), now
 
 
 def _word(row: dict[str, Any]) -> dict[str, Any]:
@@ -383,12 +332,14 @@ def dedup_edges(
 ) -> forms.Reply:
     """Drop words on a pair of concepts that a later one replaced."""
 
-    def change() -> Change:
-        rows = drop_doubles(database, dry_run=False)
-        told = {"dropped": [{**row, "decided_at": str(row["decided_at"])} for row in rows]}
-        return Change("edges", told, {}, forms.SaidReply(said=f"{len(rows)} doubles are gone."))
+    def change(write_down: WriteDown) -> None:
+        with database.locked(TYPING), database.transaction():
+            rows = drop_doubles(database, dry_run=False)
+            told = {"dropped": [{**row, "decided_at": str(row["decided_at"])} for row in rows]}
+            reply = forms.SaidReply(said=f"{len(rows)} doubles are gone.")
+            write_down(Change("edges", told, {}, reply))
 
-    return once(database, caller, "graph_dedup_edges", args, forms.SaidReply, change)
+    return once(database, caller, "graph_dedup_edges", args, forms.SaidReply, Work(change))
 
 
 def merge_nodes(
@@ -396,18 +347,21 @@ def merge_nodes(
 ) -> forms.Reply:
     """Make two concepts one."""
 
-    def change() -> Change:
-        with desk.building, desk.services(database) as services:
-            titles = _titles(services, args.first, args.second)
+    def change(write_down: WriteDown) -> None:
+        with (
+            desk.building, desk.services(database) as services,
+            database.locked(RESOLVE.name), database.transaction(),
+        ):  # fmt: skip
+            first, second = find_ends(database, args.first, args.second)
             curate.merge(services, args.first, args.second)
+            titles = {"first": first["title"], "second": second["title"]}
+            write_down(Change(f"{first['title']}, {second['title']}", None, titles))
+
+    def finish(number: int) -> Finished:
         rebuild(desk, database, AFTER)
-        said = f"{titles[1]} is now a name of {titles[0]}."
-        told = {"first": titles[0], "second": titles[1]}
-        return Change(f"{titles[0]}, {titles[1]}", None, told, forms.SaidReply(said=said))
+        [row] = database.dicts("list_audit", {"id": number, "n": 1})
+        names = f"{row['after']['second']} is now a name of {row['after']['first']}."
+        return Finished(forms.SaidReply(said="The two are one.", about=names))
 
-    return once(database, caller, "graph_merge_nodes", args, forms.SaidReply, change)
-
-
-def _titles(services: Services, first: str, second: str) -> tuple[str, str]:
-    one, other = find_ends(services.database, first, second)
-    return one["title"], other["title"]
+    work = Work(change, finish)
+    return once(database, caller, "graph_merge_nodes", args, forms.SaidReply, work)

@@ -70,6 +70,11 @@ select %(head)s, %(type)s, %(tail)s, %(concept)s, %(domain)s, %(weight)s
 where %(tail)s::bigint is null or exists (select from kb.memory where id = %(tail)s)
 on conflict (head_id, type, tail_id, concept_id, domain) do nothing;
 
+-- name: restore_memory_edge
+insert into kb.memory_edge (head_id, type, tail_id, weight)
+select m.id, %(type)s, %(tail)s, %(weight)s from kb.memory m where m.id = %(head)s
+on conflict (head_id, type, tail_id, concept_id, domain) do nothing;
+
 -- name: list_essence_kin
 select m.id from kb.memory m
 where m.essence && %(essence)s::text[] and m.id <> %(id)s and m.owner in ('', %(owner)s)
@@ -161,13 +166,15 @@ select m.id, m.key, m.text, m.domain, m.topic, m.essence, m.agent, m.client, m.s
                                   order by e.type, e.tail_id, c.key collate "C", e.domain)
                  from kb.memory_edge e left join kb.concept c on c.id = e.concept_id where e.head_id = m.id), '[]') as edges
 from kb.memory m
-where m.owner in ('', %(me)s) or %(me)s = ''
+where (m.owner in ('', %(me)s) or %(me)s = '') and (%(id)s::bigint is null or m.id = %(id)s)
 order by m.id;
 
 -- name: import_memory
-insert into kb.memory (owner, text_key, key, text, cleaned, lang, domain, topic, essence, agent, client, session, at,
+insert into kb.memory (id, owner, text_key, key, text, cleaned, lang, domain, topic, essence, agent, client, session, at,
                        said_at, used_at, n_said, n_uses, is_pinned, lemmas, text_sha)
-values (%(owner)s, %(text_key)s, %(key)s, %(text)s, %(cleaned)s, %(lang)s, %(domain)s, %(topic)s, %(essence)s::text[],
+overriding system value
+values (coalesce(%(as_id)s, nextval(pg_get_serial_sequence('kb.memory', 'id'))),
+        %(owner)s, %(text_key)s, %(key)s, %(text)s, %(cleaned)s, %(lang)s, %(domain)s, %(topic)s, %(essence)s::text[],
         %(agent)s, %(client)s, %(session)s, coalesce(%(at)s::timestamptz, clock_timestamp()),
         coalesce(%(said_at)s::timestamptz, clock_timestamp()), coalesce(%(used_at)s::timestamptz, clock_timestamp()),
         %(n_said)s, %(n_uses)s, %(is_pinned)s, %(lemmas)s, %(text_sha)s)

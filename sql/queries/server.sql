@@ -31,8 +31,14 @@ values (%(principal)s, %(role)s, %(tool)s, %(target)s, %(arguments)s, %(before)s
         %(idempotency_key)s)
 returning id;
 
+-- name: finish_audit
+update kb.audit set reply = %(reply)s, after = coalesce(%(after)s, after) where id = %(id)s;
+
+-- name: delete_audit
+delete from kb.audit where id = %(id)s;
+
 -- name: find_audit_key
-select reply, arguments from kb.audit where principal = %(principal)s and tool = %(tool)s and idempotency_key = %(key)s;
+select id, reply, arguments from kb.audit where principal = %(principal)s and tool = %(tool)s and idempotency_key = %(key)s;
 
 -- name: list_audit
 select id, made_at, principal, role, tool, target, arguments, before, after, undone_at, undone_by from kb.audit
@@ -41,14 +47,16 @@ order by id desc
 limit %(n)s;
 
 -- name: find_later_change
--- The last change that stands and was made later to the same note of the server, or to the edge of the same two.
+-- The last change that stands and was made later to the same note of the server, to the edge of the same two, or
+-- to the same memory.
 select max(later.id)
 from kb.audit a
 join kb.audit later on later.id > a.id and later.undone_at is null
 where a.id = %(id)s
     and (((later.after ->> 'is_ours')::boolean and later.after ->> 'path' = a.after ->> 'path')
         or (later.after ->> 'head', later.after ->> 'tail') in (
-            (a.after ->> 'head', a.after ->> 'tail'), (a.after ->> 'tail', a.after ->> 'head')));
+            (a.after ->> 'head', a.after ->> 'tail'), (a.after ->> 'tail', a.after ->> 'head'))
+        or (later.tool = 'forget' and later.before ->> 'id' = a.after ->> 'id'));
 
 -- name: undo_audit
 update kb.audit set undone_at = clock_timestamp(), undone_by = %(by)s where id = %(id)s and undone_at is null;
