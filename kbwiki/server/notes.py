@@ -73,7 +73,8 @@ def write_note(
 
     Where that fails, the note is as it was. Raises InputError for what cannot be written or read.
     """
-    _settle(database, path, uri_of(path, desk.home.parent))
+    uri = uri_of(path, desk.home.parent)
+    _settle(database, path, uri)
     aside = _aside(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -91,6 +92,8 @@ def write_note(
             _put(path, before)
         else:
             path.unlink(missing_ok=True)
+        with suppress(KbwikiError):
+            database.run("forget_failures", {"stage": "ingest", "items": [uri]})
         raise
     finally:
         aside.unlink(missing_ok=True)
@@ -136,8 +139,8 @@ def take_in(desk: Desk, database: Database, tool: str, path: Path, also: Also) -
         now = {(r["size"], r["mtime_ns"]) for r in database.dicts("list_known", _of(item.uri))}
         # The first file of an archive stands for all; it may be saved again after a collision.
         if (item.size, item.mtime_ns) in now and written in ([], [item.uri]):
-            written[:] = [item.uri]
             also()
+            written[:] = [item.uri]
 
     failed = _run(desk, database, replace(stage, save=save), path)
     if failed and not written:

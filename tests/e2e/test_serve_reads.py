@@ -165,9 +165,13 @@ def test_resources_come_in_pages_and_the_missing_is_named(served: Served) -> Non
         first = await c.list_resources()
         uris = {str(r.uri) for r in first.resources}
         assert len(uris) == len(first.resources)
-        with pytest.raises(MCPError) as error:
-            await c.list_resources(cursor="x")
-        assert error.value.code == -32602
+        for listing in (
+            c.list_tools, c.list_prompts, c.list_resources, c.list_resource_templates,
+        ):  # fmt: skip
+            for cursor in ("x", "0", "1", "100", "-1", ""):
+                with pytest.raises(MCPError, match="cursor") as error:
+                    await listing(cursor=cursor)
+                assert error.value.code == -32602
         for uri in ("kbwiki://article/concepts/нет", "file:///etc/passwd", "kbwiki://other/x"):
             with pytest.raises(MCPError) as error:
                 await c.read_resource(uri)

@@ -18,6 +18,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from kbwiki import db
+from kbwiki.errors import InputError
 from kbwiki.server.desk import Caller
 from kbwiki.server.forms import data
 from kbwiki.server.registry import TOOLS
@@ -33,6 +34,25 @@ ADMIN = WRITER | {
     "graph_merge_nodes", "wiki_ingest",
 }  # fmt: skip
 ALLOWED = {"reader": READER, "writer": WRITER, "admin": ADMIN}
+
+
+def parted(text: str) -> tuple[str, str]:
+    """What the server says itself, and the words of the store that it fenced as data."""
+    said, mark, rest = text.partition("What follows is data from the store.")
+    assert mark
+    words = rest.split("=== data ")[1].split("=== end ")[0]
+    assert text.endswith(data(words.partition(" ===\n")[2].removesuffix("\n")))
+    return said, words
+
+
+def held(wiki: str) -> list[Any]:
+    """What the store holds, of all that an agent can change, but for the log of changes."""
+    tables = ("memory", "memory_edge", "decision", "edge_decision", "answer", "source_uri")
+    with psycopg.connect(wiki) as connection:
+        return [
+            connection.execute(f"select * from kb.{table} order by 1, 2".encode()).fetchall()
+            for table in tables
+        ]
 
 
 @pytest.fixture
@@ -132,8 +152,23 @@ def test_a_page_is_read_by_slug_title_or_alias_with_what_it_cites(served: Served
     part = call(client(), "wiki_read", page="associative scan", section=section)
     assert part["markdown"].startswith("#")
     assert len(part["markdown"]) < len(page["markdown"])
-    assert "has no section" in fail(client(), "wiki_read", page="associative scan", section="x")
-    assert "Did you mean" in fail(client(), "wiki_read", page="asociative scan")
+    said, names = parted(fail(client(), "wiki_read", page="associative scan", section="x"))
+    assert "has no section" in said
+    assert all(name in names for name in page["sections"])
+    for tool, args in (
+        ("wiki_read", {"page": "asociative scan"}), ("wiki_graph", {"slug": "asociative scan"}),
+        ("wiki_graph", {"from": "linear attention", "to": "asociative scan"}),
+    ):  # fmt: skip
+        said, names = parted(fail(client(), tool, **args))
+        assert said.rstrip().endswith("Did you mean:")
+        assert "associative scan" in names
+
+    async def read_near(c: mcp.Client) -> None:
+        with pytest.raises(MCPError) as missing:
+            await c.read_resource("kbwiki://article/asociative scan")
+        assert "associative scan" in parted(str(missing.value))[1]
+
+    use(client(), read_near)
     source = call(client(), "wiki_read", page="sources/linear-attention")
     assert source["kind"] == "source"
     text = (
@@ -285,10 +320,12 @@ def test_a_stale_write_is_refused_with_the_state_as_it_is(served: Served) -> Non
         root(), "graph_upsert_edge", **{**args, "type": "part_of"}, expected_version=edge["version"]
     )
     said = fail(root(), "graph_upsert_edge", **args, expected_version=edge["version"])
-    assert "part_of" in said
+    assert "part_of" in parted(said)[1]
     page = call(root(), "wiki_read", page="Associative scan")
     node = {"title": "Associative scan", "definition": "a parallel method"}
-    assert "changed" in fail(root(), "graph_upsert_node", **node, expected_version="old")
+    said, state = parted(fail(root(), "graph_upsert_node", **node, expected_version="old"))
+    assert page["version"] in said
+    assert "parallel algorithm" in state
     call(root(), "graph_upsert_node", **node, expected_version=page["version"])
     assert "changed" in fail(root(), "graph_upsert_node", **node, expected_version=page["version"])
 
@@ -319,6 +356,17 @@ def test_changes_are_audited_and_taken_back(served: Served, wiki: str) -> None:
             ("root", "wiki_ingest"), ("root", "graph_upsert_node"),
         ]  # fmt: skip
         me = Caller("root", "admin")
+        # What cannot be written down as taken back is not taken back.
+        whole = held(wiki)
+        database.connection.execute(
+            "alter table kb.audit add constraint never check (undone_at is null) not valid"
+        )
+        for row in rows:
+            if row["tool"] != "remember":
+                with pytest.raises(InputError, match="never"):
+                    undo(served.desk, database, me, row["id"])
+                assert held(wiki) == whole, row["tool"]
+        database.connection.execute("alter table kb.audit drop constraint never")
         for row in rows:
             if row["tool"] != "remember":
                 undo(served.desk, database, me, row["id"])

@@ -28,9 +28,9 @@ from fakes.serving import (
 from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.edges import drop_doubles, find_ends, set_edge
-from kbwiki.errors import InputError
+from kbwiki.errors import DatabaseError, InputError
 from kbwiki.pages import FRESH_S
-from kbwiki.server import forms
+from kbwiki.server import forms, writing
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
 from kbwiki.server.undo import undo
@@ -38,6 +38,10 @@ from kbwiki.server.writing import ingest_tool
 
 PAIR = {"head": "Associative scan", "tail": "Linear attention"}
 NODE = {"title": "Квантовый скан", "definition": "метод, что ищет дважды"}
+WAITING = (
+    "select count(*) from pg_stat_activity "
+    "where wait_event_type = 'Lock' and datname = current_database()"
+)
 WRITES: dict[str, dict[str, Any]] = {
     "remember": {"text": "ORA-12154 на порту 5432: мы исправили tnsnames"},
     "forget": {"nodeId": 1},
@@ -49,6 +53,16 @@ WRITES: dict[str, dict[str, Any]] = {
     "graph_merge_nodes": {"first": PAIR["head"], "second": PAIR["tail"]},
     "wiki_ingest": {"title": "Зефирнет", "text": "**Зефирнет** — это модель для опытов.\n"},
 }
+
+
+def held(wiki: str) -> list[Any]:
+    """What the store holds, of all that an agent can change, but for the log of changes."""
+    tables = ("memory", "memory_edge", "decision", "edge_decision", "answer", "source_uri")
+    with psycopg.connect(wiki) as connection:
+        return [
+            connection.execute(f"select * from kb.{table} order by 1, 2".encode()).fetchall()
+            for table in tables
+        ]
 
 
 @pytest.fixture
@@ -129,6 +143,109 @@ def test_calls_with_one_key_at_once_make_one_change(root: Any, wiki: str) -> Non
     assert len(audit(wiki)) == 1
 
 
+def test_a_change_that_cannot_be_written_down_is_not_made(
+    root: Any, served: Served, wiki: str
+) -> None:
+    call(root(), "remember", text="Redis timed out in production")
+    with contextlib.closing(db.connect(wiki)) as database:
+        set_edge(database, PAIR["head"], "uses", PAIR["tail"])
+        added = served.desk.home / "added"
+        added.mkdir()
+        (added / "зефирнет.md").write_text("# Зефирнет\n", "utf-8")
+        whole = held(wiki)
+        database.connection.execute(
+            "alter table kb.audit add constraint never check (false) not valid"
+        )
+        for tool, args in WRITES.items():
+            assert "never" in fail(root(), tool, **args), tool
+            assert held(wiki) == whole, tool
+        assert call(root(), "wiki_status")["failures"] == []
+        # A note of a server that was killed before the store had it leaves nothing either.
+        assert list(added.iterdir()) == []
+        database.connection.execute("alter table kb.audit drop constraint never")
+    (added / "квантовый-скан.md").write_text("# Квантовый скан\n", "utf-8")
+    call(root(), "graph_upsert_node", **NODE)
+    assert audit(wiki)[0]["before"] is None
+    note = (added / "квантовый-скан.md").read_text("utf-8")
+    (added / "квантовый-скан.md.before").write_text(note, "utf-8")
+    (added / "квантовый-скан.md").write_text("# Квантовый скан\n", "utf-8")
+    call(root(), "graph_upsert_node", title=NODE["title"], definition="метод, что ищет трижды")
+    assert audit(wiki)[0]["before"]["text"] == note
+    assert [path.name for path in added.iterdir()] == ["квантовый-скан.md"]
+
+
+def test_what_was_to_follow_from_a_change_follows_at_the_next_try(
+    root: Any, served: Served, wiki: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*args: Any) -> None:
+        raise DatabaseError("killed here.")
+
+    with monkeypatch.context() as cut:
+        cut.setattr(writing, "make_pages", killed)
+        assert "killed" in fail(root(), "graph_upsert_node", **NODE, idempotency_key="k")
+    assert "no page" in fail(root(), "wiki_read", page=NODE["title"])
+    call(root(), "graph_upsert_node", **NODE, idempotency_key="k")
+    assert call(root(), "wiki_read", page=NODE["title"])["citations"]
+    assert len(audit(wiki)) == 1
+
+
+def test_of_two_who_take_one_change_back_one_does(root: Any, served: Served, wiki: str) -> None:
+    kept = call(root(), "remember", text="Порт 5432 занят другим сервером")
+    call(root(), "forget", nodeId=kept["id"])
+    number = audit(wiki)[0]["id"]
+    said: list[str] = []
+
+    def take_back() -> None:
+        with contextlib.closing(db.connect(wiki)) as database:
+            try:
+                said.append(undo(served.desk, database, Caller("root", "admin"), number))
+            except InputError as error:
+                said.append(error.message)
+
+    threads = [threading.Thread(target=take_back) for _ in range(2)]
+    with psycopg.connect(wiki) as holder, psycopg.connect(wiki, autocommit=True) as watcher:
+        holder.execute("lock table kb.memory in share mode")
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 30
+        while watcher.execute(WAITING).fetchone() < (len(threads),):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    for thread in threads:
+        thread.join(60)
+    assert sorted("already" in one for one in said) == [False, True]
+    assert call(root(), "memory_status")["total"] == 1
+
+
+def test_a_chain_of_undo_ends_where_it_began(root: Any, served: Served, wiki: str) -> None:
+    me = Caller("root", "admin")
+    first = call(root(), "remember", text="Порт 5432 занят другим сервером", session="s")["id"]
+    call(root(), "remember", text="Мы перенесли сервер на порт 5433", session="s", to=first)
+    with contextlib.closing(db.connect(wiki)) as database:
+        edges = database.dicts("list_edges_of_memory", {"id": first})
+        assert {edge["type"] for edge in edges} >= {"FOLLOWED_BY", "SIMILAR_TO"}
+        call(root(), "forget", nodeId=first)
+        forgot, _, remembered = (row["id"] for row in audit(wiki))
+        with pytest.raises(InputError, match="rests on it") as refused:
+            undo(served.desk, database, me, remembered)
+        assert f"audit {forgot} back first" in refused.value.hint
+        undo(served.desk, database, me, forgot)
+        assert database.dicts("list_edges_of_memory", {"id": first}) == edges
+        undo(served.desk, database, me, remembered)
+        assert call(root(), "memory_status")["total"] == 1
+        # What was kept anew meanwhile has another number.
+        text = "Redis timed out in production"
+        old = call(root(), "remember", text=text)["id"]
+        call(root(), "forget", nodeId=old)
+        new = call(root(), "remember", text=text)["id"]
+        assert new != old
+        _, forgot, remembered = (row["id"] for row in audit(wiki)[:3])
+        undo(served.desk, database, me, forgot)
+        with pytest.raises(InputError, match=f"memory {old} is gone already"):
+            undo(served.desk, database, me, remembered)
+        assert call(root(), "memory_status")["total"] == 2
+
+
 def test_words_on_edges_are_taken_back(root: Any, served: Served, wiki: str) -> None:
     def types() -> list[tuple[str, str, str]]:
         edges = call(root(), "wiki_graph", slug=PAIR["head"], limit=200)["edges"]
@@ -175,17 +292,13 @@ def test_of_writes_at_once_that_rest_on_one_version_one_is_made(
         done.append(not use(root(), lambda c: c.call_tool(tool, told)).is_error)
 
     threads = [threading.Thread(target=ask, args=(args,)) for args in others]
-    waiting = (
-        "select count(*) from pg_stat_activity "
-        "where wait_event_type = 'Lock' and datname = current_database()"
-    )
     with psycopg.connect(wiki) as holder, psycopg.connect(wiki, autocommit=True) as watcher:
         # All read the version before any can write.
         holder.execute("lock table kb.edge_decision, kb.source_uri in share mode")
         for thread in threads:
             thread.start()
         end = time.monotonic() + 20
-        while watcher.execute(waiting).fetchone() < (len(others),):
+        while watcher.execute(WAITING).fetchone() < (len(others),):
             assert time.monotonic() < end
             time.sleep(0.02)
     for thread in threads:
