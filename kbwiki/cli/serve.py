@@ -65,6 +65,10 @@ def serve(
         bool,
         typer.Option("--insecure-http", help="Listen beyond this machine without TLS."),
     ] = False,
+    trust_proxy: Annotated[
+        list[str] | None,
+        typer.Option("--trust-proxy", help="Address of a proxy that says who the client is."),
+    ] = None,
     db: Db = None,
 ) -> None:
     """Serve the wiki, the graph and memory over MCP."""
@@ -75,8 +79,7 @@ def serve(
     if tls_key and not tls_cert:
         raise InputError("serve: --tls-key is the key of no certificate.", "Give --tls-cert too.")
     chosen: Role = next((r for r in ROLES if r == role), "reader")
-    # Clients start programs in any folder: none of them is to become a store.
-    place = find_place(db, create=not stdio)
+    place = find_place(db)
     with _open_desk(place, tuple(root or ())) as desk:
         if stdio:
             from kbwiki.server.run import serve_stdio
@@ -89,7 +92,7 @@ def serve(
         has_users = ask_users()
         _check_address(host, has_users, bool(tls_cert and tls_key) or insecure_http)
         from kbwiki.server.app import Rules, make_app
-        from kbwiki.server.run import serve_http
+        from kbwiki.server.run import Address, serve_http
 
         # Users bring their roles; without any, everybody on this machine has the one role.
         cap: Role = chosen if role or not has_users else "admin"
@@ -100,7 +103,7 @@ def serve(
         scheme = "https" if tls_cert else "http"
         who = "by user" if has_users else f"everybody on this machine is {cap}"
         err.print(f"{scheme}://{host}:{port}/mcp ({who}); stop it with Ctrl-C", markup=False)
-        serve_http(app, host, port, tls_cert, tls_key)
+        serve_http(app, Address(host, port, tls_cert, tls_key, tuple(trust_proxy or ())))
 
 
 def _check_address(host: str, has_users: bool, is_safe: bool) -> None:
@@ -218,7 +221,7 @@ def add(
         password = sys.stdin.readline().rstrip("\r\n")
     else:
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
-    with open_database(find_place(db, create=True)) as database:
+    with open_database(find_place(db)) as database:
         is_new = add_user(database, name, role, password)
     out.print(f"{name} is {'now' if is_new else 'still a user,'} {role}.", markup=False)
 

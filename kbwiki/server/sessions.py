@@ -6,13 +6,21 @@ another, and two calls with one id in flight get each other's answers.
 
 import itertools
 import zlib
-from collections import deque
+from collections import Counter, deque
 from typing import Any
 
-from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
+from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
+from mcp.server.streamable_http import (
+    EventCallback,
+    EventMessage,
+    EventStore,
+    StreamableHTTPServerTransport,
+)
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
+from starlette.types import Receive, Scope, Send
 
+_SESSION = b"mcp-session-id"
 MAX_EVENTS = 256
 MAX_EVENT_BYTES = 1 << 20
 """Of one session, packed; results stay until the session ends."""
@@ -60,8 +68,20 @@ def _unpack(packed: bytes) -> JSONRPCMessage:
     return jsonrpc_message_adapter.validate_json(zlib.decompress(packed))
 
 
+def _user(owner: AuthorizationContext | None) -> str:
+    return (owner["subject"] if owner else None) or ""
+
+
 class Sessions(StreamableHTTPSessionManager):
-    """Sessions that each have an event store of their own: it is read once for each."""
+    """Sessions that each have an event store of their own: it is read once for each.
+
+    Where there are as many as may be, a new one takes the place of an idle one: of the user who
+    has most, the one used longest ago. So nobody can lock others out.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._n_calls: Counter[str] = Counter()
 
     @property
     def event_store(self) -> EventStore | None:
@@ -71,6 +91,44 @@ class Sessions(StreamableHTTPSessionManager):
     @event_store.setter
     def event_store(self, value: Any) -> None:
         """Take none."""
+
+    async def handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and note that its session is in use."""
+        name = next((v.decode("latin-1") for n, v in scope["headers"] if n == _SESSION), "")
+        if name not in self._server_instances:
+            await super().handle_request(scope, receive, send)
+            return
+        self._server_instances[name] = self._server_instances.pop(name)  # the last used is last
+        is_call = scope["method"] == "POST"  # a stream that is only listened to is idle
+        self._n_calls[name] += is_call
+        try:
+            await super().handle_request(scope, receive, send)
+        finally:
+            self._n_calls[name] -= is_call
+            if not self._n_calls[name]:
+                del self._n_calls[name]
+
+    def _admit_session(
+        self, requestor: AuthorizationContext | None
+    ) -> StreamableHTTPServerTransport | None:
+        if self.max_sessions is not None and self.n_sessions >= self.max_sessions:
+            self._make_room(_user(requestor))
+        return super()._admit_session(requestor)
+
+    def _make_room(self, newcomer: str) -> None:
+        """End an idle session of whoever has most, the new one counted, if there is any."""
+        names: dict[str, list[str]] = {newcomer: []}
+        for name in self._server_instances:
+            names.setdefault(_user(self._session_owners.get(name)), []).append(name)
+        mine = len(names[newcomer]) + 1
+        counts = {owner: len(of_owner) for owner, of_owner in names.items()} | {newcomer: mine}
+        for owner in sorted(names, key=lambda owner: (-counts[owner], owner != newcomer)):
+            idle = next((name for name in names[owner] if not self._n_calls[name]), None)
+            if idle is not None and counts[owner] >= mine:
+                transport = self._server_instances.pop(idle)
+                assert self._task_group is not None
+                self._task_group.start_soon(self._discard_session, idle, transport)
+                return
 
     @property
     def n_sessions(self) -> int:

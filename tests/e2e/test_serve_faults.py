@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import psycopg
 import pytest
@@ -29,9 +31,12 @@ from fakes.serving import (
     serving,
     started,
 )
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest, JSONRPCResponse
 
 from kbwiki import db
 from kbwiki.errors import DatabaseError
+from kbwiki.server import run
 from kbwiki.server.desk import Desk
 
 WAIT_S = 30.0
@@ -274,10 +279,10 @@ def n_running(url: str, query: str) -> int:
 def test_a_call_that_takes_too_long_is_ended_with_its_query(
     served: Served, url: str, asleep: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = Desk.run
+    whole = Desk.run
 
     async def hurried(self: Desk, writes: bool, work: Any, timeout_s: float, *lane: Any) -> Any:
-        return await run(self, writes, work, 1.0, *lane)
+        return await whole(self, writes, work, 1.0, *lane)
 
     monkeypatch.setattr(Desk, "run", hurried)
     with served.http() as http:
@@ -373,8 +378,6 @@ sys.exit(main())
 
 def talk(command: list[str], folder: Path, url: str, *messages: dict[str, Any]) -> list[Any]:
     """Send messages to a process one by one, and return what it answered to each with an id."""
-    import os
-
     process = subprocess.Popen(
         command, cwd=folder, env={**os.environ, "KBWIKI_DATABASE_URL": url}, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -418,6 +421,49 @@ def test_a_client_that_probes_the_new_protocol_and_speaks_the_old_one(
     assert probe["error"]["code"] == -32601
     assert hello["result"]["protocolVersion"] == "2025-11-25"
     assert tools["result"]["tools"]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy", "handshake"])
+def test_what_was_asked_before_standard_input_ended_is_answered(
+    url: str, tmp_path: Path, era: str
+) -> None:
+    command = [sys.executable, "-m", "kbwiki", "serve", "--stdio"]
+    call = {"name": "wiki_status", "arguments": {}}
+    asked = [modern("tools/call", call, n) for n in (3, "4")]
+    if era != "modern":
+        asked = [HELLO, READY, *(rpc("tools/call", call, n) for n in (3, "4"))]
+    if era == "handshake":
+        command.append("--handshake-only")
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "KBWIKI_DATABASE_URL": url}, text=True,
+        input="".join(json.dumps(each) + "\n" for each in asked), capture_output=True,
+        timeout=WAIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answers = {m["id"]: m["result"] for m in map(json.loads, done.stdout.splitlines())}
+    for number in (3, "4"):
+        assert answers[number]["structuredContent"]["counts"]["sources"] == 0
+
+
+def test_a_call_that_never_ends_holds_up_the_end_of_standard_input_for_a_while_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "STDIO_DRAIN_S", 0.1)
+
+    async def main() -> list[Any]:
+        to_server, reader = anyio.create_memory_object_stream[Any](9)
+        writer, from_server = anyio.create_memory_object_stream[Any](9)
+        for number in (1, 2):
+            message = JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")
+            await to_server.send(SessionMessage(message))
+        await to_server.aclose()
+        async with run._answered(reader, writer) as (asked, told):
+            seen = [item.message.id async for item in asked]
+            await told.send(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=1, result={})))
+        async with from_server:
+            return [*seen, *[item.message.id async for item in from_server]]
+
+    assert anyio.run(main) == [1, 2, 1]
 
 
 def test_on_stdio_too_an_early_call_is_answered(url: str, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The server itself: who is let in, faults of clients and of the SDK, the end of it."""
 
 import contextlib
+import io
 import json
 import secrets
 import signal
@@ -116,6 +117,30 @@ def test_many_failures_slow_an_address_down(served: Served) -> None:
             for _ in range(MAX_FAILURES + 2)
         ]
         assert codes == [401] * MAX_FAILURES + [429] * 2
+        # A header that names another address is anybody's to send.
+        for sender in ("1.2.3.4", "5.6.7.8"):
+            headers["X-Forwarded-For"] = sender
+            answer = http.post("/mcp", json=modern("tools/list"), headers=headers)
+            assert answer.status_code == 429
+
+
+def test_behind_a_proxy_that_is_trusted_each_client_counts_by_itself(
+    url: str, tmp_path: Path
+) -> None:
+    with (
+        open_desk(url, tmp_path) as desk,
+        serving(desk, "reader", True, proxies=["127.0.0.1"]) as up,
+        up.http() as http,
+    ):
+
+        def status(forwarded: str) -> int:
+            told = {**MODERN, **basic("ann", "wrong"), "X-Forwarded-For": forwarded}
+            return http.post("/mcp", json=modern("tools/list"), headers=told).status_code
+
+        # What the client itself wrote stands before what the proxy saw.
+        codes = [status(f"9.9.9.{n}, 1.2.3.4") for n in range(MAX_FAILURES + 1)]
+        assert codes == [401] * MAX_FAILURES + [429]
+        assert status("1.2.3.5") == 401
 
 
 def test_a_failure_is_forgotten_after_a_minute() -> None:
@@ -216,13 +241,24 @@ def test_an_unsafe_address_is_refused(
     assert (code, said in capsys.readouterr().err) == (1, True)
 
 
-def test_a_client_that_starts_it_in_any_folder_makes_no_store_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("serve",), ("serve", "--stdio"), ("audit",), ("user", "list"),
+        ("user", "add", "анна", "--role", "reader", "--password-stdin"),
+    ],
+)  # fmt: skip
+def test_a_folder_named_by_mistake_becomes_no_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    command: tuple[str, ...],
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("KBWIKI_DATABASE_URL", raising=False)
-    assert main(["serve", "--stdio"]) == 1
-    assert "no knowledge base here" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.StringIO("длинный пароль\n"))
+    assert main(list(command)) == 1
+    said = capsys.readouterr().err
+    assert "no knowledge base here" in said
+    assert "kbwiki init" in said
     assert not list(tmp_path.iterdir())
 
 
@@ -233,8 +269,6 @@ def test_users_are_managed_on_the_command_line(
     monkeypatch.setenv("KBWIKI_DATABASE_URL", url)
 
     def run(*args: str, text: str = "") -> tuple[int, str, str]:
-        import io
-
         monkeypatch.setattr(sys, "stdin", io.StringIO(text))
         code = main(list(args))
         captured = capsys.readouterr()
@@ -379,16 +413,66 @@ def test_sessions_that_pile_up_are_bounded_and_end_when_idle(url: str, tmp_path:
         serving(desk, "reader", False, max_sessions=3, idle_s=1.0) as up,
         up.http() as http,
     ):
-        for _ in range(3):
+        for _ in range(5):
             open_session(http)
-        params = {"protocolVersion": "2025-11-25", **VERSIONS}
-        answer = http.post("/mcp", json=rpc("initialize", params), headers=BOTH)
-        assert answer.status_code == 503
+            assert http.get("/healthz").json()["sessions"] <= 3
         end = time.monotonic() + 30
         while http.get("/healthz").json()["sessions"]:
             assert time.monotonic() < end
             time.sleep(0.05)
         open_session(http)
+
+
+def test_a_user_with_many_sessions_locks_nobody_out(url: str, tmp_path: Path) -> None:
+    with (
+        open_desk(url, tmp_path) as desk,
+        serving(desk, "reader", True, max_sessions=3) as up,
+        up.http() as http,
+    ):
+
+        def status(name: str, session: str) -> int:
+            told = {**BOTH, **basic(name), "Mcp-Session-Id": session}
+            return http.post("/mcp", json=rpc("ping"), headers=told).status_code
+
+        ann = [open_session(http, basic("ann")) for _ in range(3)]
+        assert status("ann", ann[0]) == 200  # so that the second was used longest ago
+        bob = [open_session(http, basic("bob"))]
+        assert [status("ann", each) for each in ann] == [200, 404, 200]
+        bob.append(open_session(http, basic("bob")))  # as many as ann would have: one of his own
+        assert [status("bob", each) for each in bob] == [404, 200]
+        ann.append(open_session(http, basic("ann")))
+        assert [status("ann", each) for each in ann] == [404, 404, 200, 200]
+        assert status("bob", bob[1]) == 200
+
+
+def test_a_session_whose_call_is_under_way_makes_no_room(url: str, tmp_path: Path) -> None:
+    with (
+        open_desk(url, tmp_path) as desk,
+        serving(desk, "reader", False, max_sessions=1) as up,
+        up.http() as http,
+        psycopg.connect(url) as lock,
+    ):
+        told = {**BOTH, "Mcp-Session-Id": open_session(http)}
+        lock.execute("lock table kb.concept in access exclusive mode")
+        codes: list[int] = []
+
+        def ask() -> None:
+            body = rpc("tools/call", {"name": "wiki_list", "arguments": {}}, 2)
+            with up.http() as other:
+                codes.append(other.post("/mcp", json=body, headers=told).status_code)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        end = time.monotonic() + 30
+        while http.get("/healthz").json()["calls"] < 1:
+            assert time.monotonic() < end
+        params = {"protocolVersion": "2025-11-25", **VERSIONS}
+        hello = rpc("initialize", params)
+        assert http.post("/mcp", json=hello, headers=BOTH).status_code == 503
+        lock.rollback()
+        thread.join(30)
+        assert codes == [200]
+        assert http.post("/mcp", json=hello, headers=BOTH).status_code == 200
 
 
 # --- faults of the SDK --------------------------------------------------------------------------

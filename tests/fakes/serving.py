@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -31,6 +31,7 @@ from kbwiki.pool import Pool
 from kbwiki.server.app import App, Build, Rules, make_app
 from kbwiki.server.desk import Desk, Role
 from kbwiki.server.registry import build_server
+from kbwiki.server.run import Address, settle
 from kbwiki.server.users import Gate, add_user
 from kbwiki.stages.stage import Services
 
@@ -136,15 +137,19 @@ def _add_users(database: db.Database) -> None:
 
 @contextlib.contextmanager
 def serving(
-    desk: Desk, role: Role, users: bool, build: Build = build_server, **rules: Any
+    desk: Desk,
+    role: Role,
+    users: bool,
+    build: Build = build_server,
+    proxies: Sequence[str] = (),
+    **rules: Any,
 ) -> Iterator[Served]:
     """An app on a free port."""
     if users:
         with desk.writers.lend() as database:
             _add_users(database)
     app = make_app(desk, Rules(role, lambda: users, **rules), Gate(), build)
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", lifespan="on")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(settle(app, Address("127.0.0.1", 0, proxies=proxies)))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     end = time.monotonic() + 30
