@@ -244,7 +244,8 @@ def test_an_unsafe_address_is_refused(
 @pytest.mark.parametrize(
     "command",
     [
-        ("serve",), ("serve", "--stdio"), ("audit",), ("user", "list"),
+        ("serve", "--tls-cert", "no.pem", "--tls-key", "no.pem"), ("serve", "--stdio"),
+        ("audit",), ("user", "list"),
         ("user", "add", "анна", "--role", "reader", "--password-stdin"),
     ],
 )  # fmt: skip
