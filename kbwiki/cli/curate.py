@@ -9,7 +9,7 @@ from kbwiki.cli.run import open_services, run_stages
 from kbwiki.cli.store import find_place, open_database
 from kbwiki.curate import Effect
 from kbwiki.stages import ingest
-from kbwiki.stages.files import is_remote, uri_of
+from kbwiki.stages.files import is_address, uri_of
 from kbwiki.stages.stage import Services
 
 AFTER = ["resolve", "write", "classify-edges", "embed", "answer", "export"]
@@ -122,7 +122,7 @@ def unsplit(name: str, files: list[str], dry_run: bool, db: str | None, as_json:
 
 def _uris(services: Services, names: list[str], root: Path) -> list[str]:
     known = {row["uri"] for row in services.database.dicts("list_source_uris")}
-    return [n if n in known or is_remote(n) else uri_of(Path(n).absolute(), root) for n in names]
+    return [n if n in known or is_address(n) else uri_of(Path(n).absolute(), root) for n in names]
 
 
 def preview_prune(paths: list[Path], db: str | None, as_json: bool) -> None:

@@ -10,8 +10,8 @@ from kbwiki.cli.console import notice
 from kbwiki.cli.store import Place
 from kbwiki.errors import InputError
 from kbwiki.fetch import is_public
-from kbwiki.stages.fetched import fetch_item, given_item, is_address
-from kbwiki.stages.files import FileItem
+from kbwiki.stages.fetched import fetch_item, given_item
+from kbwiki.stages.files import FileItem, is_address
 from kbwiki.text.ocr import LANGS, languages
 
 STDIN = "-"

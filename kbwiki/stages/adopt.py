@@ -5,13 +5,15 @@ a page is then the new body with the same changes made to it.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kbwiki.db import Database
 from kbwiki.stages.render import Page, Wiki
+from kbwiki.stages.wiki_files import others
 from kbwiki.text.edits import (
     HUMAN,
     Parts,
@@ -23,9 +25,11 @@ from kbwiki.text.edits import (
     to_stable,
 )
 from kbwiki.text.links import rename_links, restore_links
-from kbwiki.text.normal import short_hash
+from kbwiki.text.normal import escape_markdown, short_hash
 
 Citations = dict[tuple[str, str], list[dict[str, Any]]]
+SHOWN = 3
+"""Copies of pages that are named."""
 _CITED = ("source_key", "start_at", "end_at", "quote", "page", "heading")
 
 
@@ -136,34 +140,32 @@ def _renamed(
 
 
 def take_in(
-    database: Database, folder: Path, manifest: dict[str, str]
+    database: Database, folder: Path, manifest: dict[str, str], copies: Mapping[str, str]
 ) -> tuple[dict[str, str], list[str]]:
     """Take in the pages that a person changed since the last export.
 
     Returns the manifest in which what was taken in counts as ours, and the pages' names. A page
     whose base is not known, whose generated part was changed, or that has lost a seam is left.
+    What was written on a page under a new name, and its own is free, is taken in for it: ``copies``
+    are the texts of pages under names that are not ours.
     """
+    ours = sorted(name for name in manifest if name.startswith(("concepts/", "sources/")))
     edited = {
-        name: sha
-        for name in manifest
-        if name.startswith(("concepts/", "sources/"))
-        and (sha := _sha_of(folder / name)) not in {None, manifest[name]}
+        name: raw
+        for name in ours
+        if (folder / name).is_file()
+        and hashlib.sha256(raw := (folder / name).read_bytes()).hexdigest() != manifest[name]
     }
-    if not edited:
+    away = [name for name in ours if copies and not os.path.lexists(folder / name)]
+    if not edited and not away:
         return manifest, []
     edits = load_edits(database)
     taken: dict[str, str] = {}
     with database.transaction():
-        bases = {
-            row["path"]: row
-            for row in database.dicts(
-                "list_page_bases",
-                {"paths": [path for name in sorted(edited) for path in (name, beside(name))]},
-            )
-        }
-        for name in sorted(edited):
-            raw = (folder / name).read_bytes()
-            sha = hashlib.sha256(raw).hexdigest()
+        paths = [path for name in (*edited, *away) for path in (name, beside(name))]
+        bases = {row["path"]: row for row in database.dicts("list_page_bases", {"paths": paths})}
+        edited |= _renamed_pages(away, bases, copies)
+        for name, raw in sorted(edited.items()):
             # A page may be made of ours that lay beside it: so a person settles a conflict.
             rows = (
                 _edit({**base, "path": name}, raw, edits.rows.get((base["folder"], base["key"])))
@@ -178,8 +180,59 @@ def take_in(
                 is_undone = row["theirs"] == row["base"] and not (row["front"] or row["tail"])
                 is_undone = is_undone and row["heading"] is None
                 database.run("delete_edit" if is_undone else "save_edit", row)
-                taken[name] = sha
+                taken[name] = hashlib.sha256(raw).hexdigest()
     return {**manifest, **taken}, sorted(taken)
+
+
+def _renamed_pages(
+    away: Iterable[str], bases: Mapping[str, dict[str, Any]], copies: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Return what a person wrote on pages that they renamed, by the pages' own names.
+
+    Such a copy has the heading, and to the letter what is made anew each time, of one page alone.
+    """
+    found = [(name, parts) for name, text in copies.items() if (parts := split_page(text))]
+    out: dict[str, bytes] = {}
+    for name in away:
+        base = bases.get(name)
+        ours = split_page(base["text"]) if base else None
+        if base is None or ours is None:
+            continue
+        like = [
+            copy
+            for copy, parts in found
+            if parts.heading == ours.heading and _ours_in(parts) == _ours_in(ours)
+        ]
+        if len(like) == 1 and copies[like[0]] != base["text"]:
+            out[name] = copies[like[0]].encode()
+    return out
+
+
+def copies_in(folder: Path, known: Collection[str]) -> dict[str, str]:
+    """Return the texts of pages of ours that stand under names that are not known."""
+    out: dict[str, str] = {}
+    for name, path in others(folder, known):
+        text = path.read_text("utf-8", "replace")
+        if split_page(text):
+            out[name] = text
+    return out
+
+
+def told_of_copies(copies: Mapping[str, str], wiki: Wiki) -> str:
+    """Return a line on pages under names that a person gave them, or nothing."""
+    pages = {
+        (page.heading or f"# {escape_markdown(page.title)}", f'kind: "{page.kind}"\n'): page.path
+        for page in wiki.pages
+    }
+    told = []
+    for copy, text in sorted(copies.items()):
+        parts = split_page(text)
+        page = pages.get((parts.heading, parts.front.get("kind", ""))) if parts else None
+        told.append(f"{copy} is another name of {page}" if page else f"{copy} is a page no more")
+    if not told:
+        return ""
+    shown = ", ".join(told[:SHOWN]) + (", ..." if len(told) > SHOWN else "")
+    return f"; {shown}: what is written there is not taken in; move it to the page, and delete it"
 
 
 def beside(name: str) -> str:
@@ -260,10 +313,3 @@ def save_bases(
         paths = [path for page in wiki.pages for path in (page.path, beside(page.path))]
         database.run("delete_page_bases_but", {"paths": paths})
         database.run_many("save_page_base", rows)
-
-
-def _sha_of(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        return None

@@ -10,6 +10,7 @@ import tarfile
 import tempfile
 import weakref
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -29,8 +30,10 @@ MAX_RATIO = 200
 LARGE = 10_000_000
 _FAULTS = (
     zipfile.BadZipFile, tarfile.TarError, RuntimeError, OSError, EOFError, ValueError,
-    NotImplementedError,
+    NotImplementedError, zlib.error,
 )  # fmt: skip
+_END = bytes(tarfile.BLOCKSIZE)
+_WHOLE = "Get the whole archive."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +50,42 @@ class Member:
     hint: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of an archive in order of their names; with ``is_cut`` there were more."""
+
+    members: tuple[Member, ...]
+    is_cut: bool = False
+
+
+class _Cut(Exception):
+    """The bytes of an archive end before it does."""
+
+
 def is_archive(name: str) -> bool:
     """Tell whether a file's name is that of an archive."""
     return name.lower().endswith(SUFFIXES)
 
 
-def list_members(path: Path) -> list[Member]:
-    """Return the files of an archive in order of their names, hidden ones left out.
+def list_members(path: Path) -> Listing:
+    """Return the files of an archive, hidden ones left out; of a tar that was cut, the whole ones.
 
-    Raises InputError, whose message begins with what is wrong, where it cannot be opened or passes
-    the bounds on count and size.
+    Raises InputError, whose message begins with what is wrong, where it cannot be opened, holds
+    nothing whole or passes the bounds on count and size.
     """
+    members: list[Member] = []
+    is_cut = False
     try:
         with path.open("rb") as file:
             head = file.read(4)
-        members = list(_zip(path) if head[:2] == b"PK" else _tar(path))
+        members.extend(_zip(path) if head[:2] == b"PK" else _tar(path))
+    except _Cut as error:
+        if not members:
+            raise InputError("it is broken or no archive", "Save a clean copy.") from error
+        is_cut = True
     except _FAULTS as error:
         raise InputError("it is broken or no archive", "Save a clean copy.") from error
-    return _told_apart(sorted(members, key=lambda m: m.name))
+    return Listing(tuple(_told_apart(sorted(members, key=lambda m: m.name))), is_cut)
 
 
 def _told_apart(members: list[Member]) -> list[Member]:
@@ -164,22 +185,40 @@ class _Spool:
 
 
 def _tar(path: Path) -> Iterator[Member]:
-    """Yield the members of a tar; a packed one is unpacked once, into a file without a name."""
+    """Yield the members of a tar; a packed one is unpacked once, into a file without a name.
+
+    Raises _Cut behind the last one where the tar has no end.
+    """
     with _unpacked(path) as file, tarfile.open(fileobj=file, mode="r:") as archive:
         spool = _Spool(file)
-        for number, part in enumerate(archive, 1):
+        end = os.fstat(spool.fd).st_size
+        number = 0
+        while part := _next(archive):
+            number += 1
             _count(number, 0)
             if part.isdir():
                 continue
             member = _checked(part.name, part.size)
             if member is None or member.problem:
                 yield from filter(None, [member])
-            elif not part.isreg():
+            elif not part.isreg() or part.issparse():
                 yield Member(member.name, problem="it is no regular file", hint="Pack the file.")
+            elif part.offset_data + part.size > end:
+                yield Member(member.name, problem="its archive is cut there", hint=_WHOLE)
             else:
                 yield Member(
                     member.name, part.size, partial(spool.read, part.offset_data, part.size)
                 )
+        # tarfile takes a broken header for the end; the end is an empty one.
+        if spool.read(archive.offset, tarfile.BLOCKSIZE, tarfile.BLOCKSIZE) != _END:
+            raise _Cut
+
+
+def _next(archive: tarfile.TarFile) -> tarfile.TarInfo | None:
+    try:
+        return archive.next()
+    except (tarfile.TarError, EOFError) as error:
+        raise _Cut from error
 
 
 def _unpacked(path: Path) -> IO[bytes]:
@@ -201,9 +240,17 @@ def _unpacked(path: Path) -> IO[bytes]:
 
 def _unpack(file: gzip.GzipFile, spool: IO[bytes], packed_size: int) -> None:
     n_bytes = 0
-    while piece := file.read(1_000_000):
+    while piece := _piece(file):
         n_bytes += len(piece)
         _count(0, n_bytes)
         if n_bytes > LARGE and n_bytes > MAX_RATIO * packed_size:
             raise InputError("it unpacks to far more than it is", "It may be a zip bomb.")
         spool.write(piece)
+
+
+def _piece(file: gzip.GzipFile) -> bytes:
+    """Return some of what a file holds; nothing where its bytes end or break before it does."""
+    try:
+        return file.read1(1_000_000)
+    except (EOFError, zlib.error):
+        return b""

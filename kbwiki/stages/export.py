@@ -7,7 +7,6 @@ or removed, and only while nobody edited it.
 import hashlib
 import json
 import os
-import uuid
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,13 +20,14 @@ from kbwiki.stages import adopt
 from kbwiki.stages.answer_pages import answer_pages
 from kbwiki.stages.render import Edge, Page, Wiki
 from kbwiki.stages.stage import Outcome, Services, Stage
+from kbwiki.stages.wiki_files import NEW, put, remove, sha_of
+from kbwiki.text.normal import counted
 
 MANIFEST = ".manifest.json"
 LOG = "log.md"
 LOGGED = "logged_call"
 """The setting that holds the last call to a model whose cost the log tells."""
 _LOG_HEAD = "# Log\n"
-_NEW = ".kbwiki-new"
 _NOT_TAKEN = (
     "a person changed a part of this file that is made anew each time; it was left as it is, and a "
     "later version will lie beside it. Delete the file to have it made anew"
@@ -56,7 +56,9 @@ def run(services: Services) -> Outcome:
         services.wiki.mkdir(parents=True, exist_ok=True)
         with _alone_in(services.wiki):
             adopt.follow(database)
-            manifest, taken = adopt.take_in(database, services.wiki, _read_manifest(services.wiki))
+            manifest = _read_manifest(services.wiki)
+            copies = adopt.copies_in(services.wiki, manifest)
+            manifest, taken = adopt.take_in(database, services.wiki, manifest, copies)
             wiki = load_wiki(database)
             files = wiki.files()
             gone = adopt.orphans(wiki, adopt.load_edits(database))
@@ -74,7 +76,8 @@ def run(services: Services) -> Outcome:
         ) from error
     counts = [len(changes.added), len(changes.changed), len(changes.removed)]
     note = "{} added, {} changed, {} removed".format(*counts)
-    note += f", edits of {len(taken)} pages taken in" if taken else ""
+    note += f", edits of {counted(len(taken), 'page')} taken in" if taken else ""
+    note += adopt.told_of_copies({n: t for n, t in copies.items() if n not in files}, wiki)
     return Outcome(n_done=sum(counts), note=note, failures=tuple(changes.refused))
 
 
@@ -90,7 +93,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     try:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX)
-        for left in folder.rglob(f".*{_NEW}"):
+        for left in folder.rglob(f".*{NEW}"):
             left.unlink(missing_ok=True)
         yield
     finally:
@@ -193,8 +196,9 @@ def _write_all(
 
 def _save_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     text = json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
-    if _sha_of(folder / MANIFEST) != hashlib.sha256(text.encode()).hexdigest():
-        _replace(folder / MANIFEST, text.encode())
+    sha = hashlib.sha256(text.encode()).hexdigest()
+    while (present := sha_of(folder / MANIFEST)) != sha:
+        put(folder / MANIFEST, text.encode(), present)
 
 
 def _write_one(
@@ -211,7 +215,7 @@ def _write_one(
     if path.is_dir():
         changes.refused.append((name, "a folder stands where the page belongs"))
         return
-    present = _sha_of(path)
+    present = sha_of(path)
     if present == sha:
         kept[name] = sha
         return
@@ -222,7 +226,10 @@ def _write_one(
         else:
             _conflict(folder, name, wanted, manifest, kept, changes)
         return
-    _replace(path, wanted)
+    if not put(path, wanted, present):
+        kept.update({name: manifest[name]} if name in manifest else {})
+        _conflict(folder, name, wanted, manifest, kept, changes)
+        return
     kept[name] = sha
     (changes.changed if present else changes.added).append(name)
 
@@ -237,9 +244,8 @@ def _conflict(
 ) -> None:
     """Leave a person's file as it is and lay ours beside it, unless they work on that one too."""
     beside = adopt.beside(name)
-    present = _sha_of(folder / beside)
-    if present in {None, manifest.get(beside)}:
-        _replace(folder / beside, wanted)
+    present = sha_of(folder / beside)
+    if present in {None, manifest.get(beside)} and put(folder / beside, wanted, present):
         kept[beside] = hashlib.sha256(wanted).hexdigest()
     elif beside in manifest:
         kept[beside] = manifest[beside]
@@ -248,16 +254,14 @@ def _conflict(
 
 
 def _remove_one(folder: Path, name: str, sha: str, kept: dict[str, str], changes: Changes) -> None:
-    present = _sha_of(folder / name)
-    if present is None:
+    if sha_of(folder / name) is None:
         return
-    if present != sha:
+    if not remove(folder / name, sha):
         changes.refused.append(
             (name, "its page is gone, but a person changed the file; it was kept")
         )
         kept[name] = sha
         return
-    (folder / name).unlink()
     changes.removed.append(name)
 
 
@@ -267,7 +271,7 @@ def _read_manifest(folder: Path) -> dict[str, str]:
         found = json.loads((folder / MANIFEST).read_text("utf-8"))
         ours = {str(name): str(sha) for name, sha in found["files"].items()}
         for name, sha in found.get("writing", {}).items():
-            if _is_inside(str(name)) and _sha_of(folder / str(name)) == sha:
+            if _is_inside(str(name)) and sha_of(folder / str(name)) == sha:
                 ours[str(name)] = str(sha)
         return {name: sha for name, sha in ours.items() if _is_inside(name)}
     except FileNotFoundError:
@@ -282,29 +286,20 @@ def _is_inside(name: str) -> bool:
     return not name.startswith("/") and ".." not in name.split("/")
 
 
-def _sha_of(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Write to a temporary name and rename, so that a reader sees the old bytes or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.parent / f".{uuid.uuid4().hex}{_NEW}"
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
 def _log(folder: Path, changes: Changes, today: str, cost: dict[str, Any]) -> None:
     """Put an entry for this run at the top of the log; what stands there stays."""
     path = folder / LOG
-    text = path.read_text("utf-8", "backslashreplace") if path.exists() else _LOG_HEAD
+    entry = _entry(changes, today, cost)
+    while True:
+        present = sha_of(path)
+        text = path.read_text("utf-8", "backslashreplace") if present else _LOG_HEAD
+        head, found, rest = text.partition(_LOG_HEAD)
+        text = head + found + entry + rest if found else _LOG_HEAD + entry + "\n" + text
+        if put(path, text.encode(), present):
+            return
+
+
+def _entry(changes: Changes, today: str, cost: dict[str, Any]) -> str:
     lines = [f"\n## {today}\n"]
     for verb, names in (
         ("added", changes.added),
@@ -318,14 +313,10 @@ def _log(folder: Path, changes: Changes, today: str, cost: dict[str, Any]) -> No
         shown = [f"`{name.removesuffix('.md')}`" for name in pages]
         more = f" and {len(shown) - 20} more" if len(shown) > 20 else ""
         lines.append(f"- {len(pages)} {verb}: {', '.join(shown[:20])}{more}")
-    spent = f"${cost['usd']:.4f}, {cost['n']} calls" if cost["n"] else "no model was asked"
-    lines.append(f"- cost: {spent}")
-    head, found, rest = text.partition(_LOG_HEAD)
-    if not found:
-        head, rest = _LOG_HEAD, "\n" + text
-    else:
-        head += found
-    _replace(path, (head + "\n".join(lines) + "\n" + rest).encode())
+    spent = (
+        f"${cost['usd']:.4f}, {counted(cost['n'], 'call')}" if cost["n"] else "no model was asked"
+    )
+    return "\n".join([*lines, f"- cost: {spent}"]) + "\n"
 
 
 STAGE = Stage(name="export", run=run)

@@ -6,7 +6,6 @@ came from.
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,7 +18,6 @@ from kbwiki.text.readers import READERS, kind_of, looks_like_html, suffix_of
 
 FOLDER = "fetched"
 STDIN = "stdin://"
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|arxiv:(?!//)", re.IGNORECASE)
 _KINDS = {
     "text/html": ".html",
     "application/xhtml+xml": ".html",
@@ -47,11 +45,6 @@ _VAGUE = {
     "application/x-download", "application/force-download",
 }  # fmt: skip
 """Media types that servers give to what they do not know."""
-
-
-def is_address(name: str) -> bool:
-    """Tell whether a name that a person gave is an address and no path."""
-    return bool(_ADDRESS.match(name))
 
 
 def fetch_item(

@@ -19,6 +19,7 @@ from kbwiki.text.readers import READERS, suffix_of
 
 IGNORE_FILE = ".kbwikiignore"
 _MANIFEST = ".manifest.json"
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|arxiv:(?!//)", re.IGNORECASE)
 _ESCAPED = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 
@@ -76,6 +77,11 @@ def uri_of(path: Path, root: Path) -> str:
 def is_remote(uri: str) -> bool:
     """Tell whether a uri is no path, but an address that was fetched or standard input."""
     return "://" in uri  # a path never has two slashes in a row
+
+
+def is_address(name: str) -> bool:
+    """Tell whether a name that a person gave is an address and no path, be it a wrong one."""
+    return bool(_ADDRESS.match(name))
 
 
 def path_of(uri: str, root: Path) -> Path:
@@ -221,12 +227,12 @@ class _Walk:
         """Add the files in an archive, under its path as if it were a folder."""
         specs = [s for folder in self._above(path) for s in self._ignored(folder)]
         try:
-            members = list_members(path)
+            listing = list_members(path)
         except InputError as error:
             self._problem(path, error.message, error.hint)
             return
         n_hits = self.n_hits
-        for member in members:
+        for member in listing.members:
             inside = path / member.name
             if _is_ignored(inside, False, specs):
                 continue
@@ -237,7 +243,10 @@ class _Walk:
                 self._add(FileItem(inside, uri, member.size, info.st_mtime_ns, read=member.read))
             else:
                 self.found.unread[suffix_of(member.name) or inside.name] += 1
-        if self.n_hits == n_hits:
+        if listing.is_cut:
+            what = "it is cut: what is whole in it was read"
+            self._problem(path, what, "Get the whole archive.")
+        elif self.n_hits == n_hits:
             self._problem(path, "no file to read in this archive", "See what it holds.")
 
     def _problem(self, path: Path, problem: str, hint: str) -> None:

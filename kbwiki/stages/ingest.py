@@ -12,7 +12,15 @@ from typing import Any
 
 from kbwiki.errors import ConfigError, InputError
 from kbwiki.records import Chunk, Document
-from kbwiki.stages.files import FileItem, Found, find_files, is_remote, path_of, read_file
+from kbwiki.stages.files import (
+    FileItem,
+    Found,
+    find_files,
+    is_address,
+    is_remote,
+    path_of,
+    read_file,
+)
 from kbwiki.stages.reading import Job, Readers
 from kbwiki.stages.stage import BATCH, Intake, Partial, Services, Stage
 from kbwiki.text.normal import clean_line
@@ -378,7 +386,7 @@ def gone(services: Services, items: list[str]) -> list[str]:
     return [
         item
         for item in items
-        if not is_remote(item)
+        if not is_address(item)
         and (
             run.is_named(item)
             or not _is_there(path := path_of(item, services.root))

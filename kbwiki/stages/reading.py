@@ -1,9 +1,11 @@
 """Bytes of files read into Documents and chunks: here, or, where that takes long, in processes.
 
-Owns the processes. Each holds one file at a time, and its crash is that file's fault alone. It ends
-with the program that started it, however that ends.
+Owns the processes. Each holds one file at a time, and its crash is that file's fault alone, as is
+that it takes for ever: the kernel ends a process that spends more than the time of its file. It
+ends with the program that started it, however that ends.
 """
 
+import math
 import multiprocessing
 import os
 import re
@@ -13,7 +15,8 @@ import threading
 import time
 import traceback
 import weakref
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path, PurePosixPath
@@ -24,13 +27,19 @@ from kbwiki.errors import InputError, KbwikiError
 from kbwiki.records import Chunk, Document
 from kbwiki.text.chunks import chunk_document
 from kbwiki.text.normal import clean_line, shorten
-from kbwiki.text.readers import read_document
+from kbwiki.text.readers import read_document, reader_kind
 
 MAX_TITLE = 300
 PATIENCE_S = 1.0
 """Seconds of reading in this process after which others are started: they take half a second."""
-LONG = 500_000
-"""Bytes of a PDF from which on it is read in a process from the first."""
+LIGHT = 100_000
+"""Bytes up to which a text is read in this process, where nothing ends it: they take no time."""
+_PACKED = {".pdf", ".docx", ".pptx", ".xlsx", ".epub"}
+"""Kinds of files that may hold any amount of work in few bytes."""
+LEAST_S = 60.0
+PER_MB_S = 30.0
+DRAWN = 10
+"""How many times as long reading may take where pages are drawn for OCR."""
 MAX_RESIDENT = 600_000_000
 """Bytes that a process may have held at its peak; a new one takes its place then."""
 
@@ -66,19 +75,35 @@ def parse(job: Job) -> Parsed:
     return Parsed(document, tuple(chunk_document(document)), title)
 
 
-class Readers:
-    """Reads jobs for several threads; once that has taken a while, each in a process."""
+def limit_of(job: Job) -> float:
+    """Return the seconds of processor time that reading a file may take; infinite if forced.
 
-    def __init__(self, patience_s: float = PATIENCE_S, max_resident: int = MAX_RESIDENT) -> None:
+    Some twenty times what the slowest of whole files of that size was seen to take.
+    """
+    if job.force:
+        return math.inf
+    return (LEAST_S + PER_MB_S * len(job.raw) / 1e6) * (DRAWN if job.use_ocr else 1)
+
+
+class Readers:
+    """Reads jobs for several threads; what may take long, and after a while all, in processes."""
+
+    def __init__(
+        self,
+        patience_s: float = PATIENCE_S,
+        max_resident: int = MAX_RESIDENT,
+        limit: Callable[[Job], float] = limit_of,
+    ) -> None:
         self._idle: SimpleQueue[_Process] = SimpleQueue()
         self._patience_s = patience_s
         self._max_resident = max_resident
+        self._limit = limit
         self._cores = threading.Semaphore(os.cpu_count() or 1)
 
     def read(self, job: Job) -> Parsed:
         """Return what ``parse`` returns or raise what it raises; InputError if the reader dies."""
-        is_long = job.suffix == ".pdf" and (job.use_ocr or len(job.raw) > LONG)
-        if self._patience_s > 0 and not is_long:
+        is_light = len(job.raw) <= LIGHT and reader_kind(f"_{job.suffix}") not in _PACKED
+        if self._patience_s > 0 and is_light:
             began = time.thread_time()
             try:
                 return parse(job)
@@ -86,7 +111,7 @@ class Readers:
                 self._patience_s -= time.thread_time() - began
         with self._cores:  # threads that wait for a model are many; their readers would be too
             process = self._free()
-            answer, is_spent = process.ask(job)
+            answer, is_spent = process.ask(job, self._limit(job))
             if is_spent:
                 process.close()
             else:
@@ -117,14 +142,20 @@ class _Process:
         there.close()
         self.close = weakref.finalize(self, _end, self._here, self._process)
 
-    def ask(self, job: Job) -> tuple[Parsed | BaseException, bool]:
+    def ask(self, job: Job, limit_s: float) -> tuple[Parsed | BaseException, bool]:
         """Return what a job came to, and whether this process is to be asked no more."""
         try:
-            self._here.send(job)
+            self._here.send((job, limit_s))
             answer, is_spent = self._here.recv()
         except (EOFError, OSError):
             self._process.join()
             code = self._process.exitcode or 0
+            if code == -signal.SIGPROF:
+                return InputError(
+                    f"{job.uri}: reading it took over {limit_s:.3g} s of processor time, and was "
+                    "given up.",
+                    "Save it anew or split it; `kbwiki ingest --force` gives it all the time.",
+                ), True
             why = signal.strsignal(-code) if code < 0 else f"exit code {code}"
             return InputError(
                 f"{job.uri}: its reader crashed: {why}.", "Save a clean copy, or leave it out."
@@ -147,9 +178,10 @@ def _serve(pipe: Connection, max_resident: int) -> None:
     threading.Thread(target=_die_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:
-            job = pipe.recv()
+            job, limit_s = pipe.recv()
             try:
-                answer: Parsed | BaseException = parse(job)
+                with _limited(limit_s):
+                    answer: Parsed | BaseException = parse(job)
             except KbwikiError as error:
                 answer = error
             except BaseException:  # noqa: BLE001 - a bug, or a library in Rust that panics: told
@@ -158,6 +190,18 @@ def _serve(pipe: Connection, max_resident: int) -> None:
             pipe.send((answer, is_spent))
             if is_spent:
                 return
+
+
+@contextmanager
+def _limited(seconds: float) -> Iterator[None]:
+    """End this process by SIGPROF when it has spent so much processor time."""
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # no code of ours: that of a library may not stop
+    if math.isfinite(seconds):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _die_with_parent() -> None:

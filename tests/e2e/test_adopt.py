@@ -386,3 +386,32 @@ def test_words_are_shown_and_a_link_in_them_counts(
     monkeypatch.chdir(built.root)
     assert main(["show", "--citations", "sources/delta-rule", "--db", built.database.url]) == 0
     assert "See это." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("new", ["concepts/Моё имя.md", "мои/линейное-внимание.md"])
+def test_a_page_that_a_person_renamed_is_written_anew_and_the_copy_is_named(
+    built: Store, new: str
+) -> None:
+    text = _page(built, RU)
+    (built.wiki / new).parent.mkdir(exist_ok=True)
+    (built.wiki / RU).rename(built.wiki / new)
+    for _ in range(2):  # as long as it stands
+        report = built.build(*(built.root / name for name in NOTES))["export"]
+        assert report.failures == ()
+        assert f"{new} is another name of {RU}: what is written there" in report.outcome.note
+        assert _page(built, RU) == _page(built, new) == text
+    (built.wiki / new).unlink()
+    note = built.build(*(built.root / name for name in NOTES))["export"].outcome.note
+    assert note == "0 added, 0 changed, 0 removed"
+
+
+def test_words_on_a_page_that_a_person_renamed_are_taken_in(built: Store) -> None:
+    _add(built, EN, "My own words.")
+    new = built.wiki / "concepts" / "My name.md"
+    (built.wiki / EN).rename(new)
+    edited = new.read_text("utf-8")
+    report = built.build(*(built.root / name for name in NOTES))["export"]
+    assert "edits of 1 page taken in; concepts/My name.md is another name" in report.outcome.note
+    assert "My own words.[^human]" in _page(built, EN)
+    assert new.read_text("utf-8") == edited
+    assert "My own words" not in _page(built, RU)

@@ -1,5 +1,6 @@
 """Archives: their files are sources under the archive's name, within bounds; none escapes."""
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -73,7 +74,7 @@ def test_two_files_of_one_name_in_an_archive_are_two(tmp_path: Path, name: str) 
                 info = tarfile.TarInfo("память.md")
                 info.size = len(raw)
                 archive.addfile(info, io.BytesIO(raw))
-    members = list_members(path)
+    members = list_members(path).members
     assert [member.name for member in members] == ["память.md", "память (2).md"]
     read = [member.read(99) for member in members if member.read]
     assert read == [b"# One\n", "# Два\n".encode()]
@@ -98,6 +99,44 @@ def test_an_archive_that_cannot_be_opened_any_more_loses_nothing(store: Store) -
     report = store.build(path)["ingest"]
     assert report.failures == (("a.zip", "a.zip: it is broken or no archive. Save a clean copy."),)
     assert "2 not found" in report.outcome.note
+    assert len(_uris(store)) == 2
+
+
+FILES = {"один.md": "# Один\n", "two.md": "# Two\n" * 200}
+
+
+@pytest.mark.parametrize("cut_in", ["end of one", "head of two", "text of two", "end of two"])
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_of_a_tar_that_was_cut_the_whole_files_are_read(
+    tmp_path: Path, cut_in: str, is_packed: bool
+) -> None:
+    path = _tar(tmp_path / "a.tar", FILES)
+    assert not list_members(path).is_cut
+    raw = path.read_bytes()
+    text = raw.index(b"# Two")
+    kept = {"end of one": -512, "head of two": -9, "text of two": 99, "end of two": 1_536}[cut_in]
+    raw = raw[: text + kept]
+    path.write_bytes(gzip.compress(raw + b"lost", 0)[: len(raw) + 15] if is_packed else raw)
+    listing = list_members(path)
+    assert listing.is_cut
+    whole = {m.name: m.read(9_999) for m in listing.members if m.read}
+    names = {"один.md", "two.md"} if cut_in == "end of two" else {"один.md"}
+    assert whole == {name: FILES[name].encode() for name in names}
+    lost = {m.name: m.problem for m in listing.members if not m.read}
+    assert lost == ({"two.md": "its archive is cut there"} if cut_in == "text of two" else {})
+
+
+def test_what_a_cut_archive_lost_is_said_and_is_not_taken_for_gone(store: Store) -> None:
+    path = _tar(store.root / "a.tar", NOTES)
+    store.build(path)
+    raw = path.read_bytes()
+    path.write_bytes(raw[: raw.index(b"# Hopfield") - 99])
+    report = store.build(path)["ingest"]
+    assert report.failures == (
+        ("a.tar", "a.tar: it is cut: what is whole in it was read. Get the whole archive."),
+    )
+    note = "0 new, 0 changed, 1 as before, 1 not found (a.tar/en/hopfield.md)"
+    assert report.outcome.note.startswith(note)
     assert len(_uris(store)) == 2
 
 
@@ -135,7 +174,7 @@ def test_links_and_archives_in_archives_are_refused(tmp_path: Path) -> None:
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
         archive.addfile(tarfile.TarInfo("inner.zip"))
-    assert {m.name: m.problem for m in list_members(path)} == {
+    assert {m.name: m.problem for m in list_members(path).members} == {
         "link.md": "it is no regular file",
         "inner.zip": "it is an archive in an archive",
     }
@@ -155,7 +194,7 @@ def test_count_and_size_are_bounded(
 
 
 def test_depth_is_bounded(tmp_path: Path) -> None:
-    [member] = list_members(_zip(tmp_path / "a.zip", {"x/" * 30 + "a.md": "x"}))
+    [member] = list_members(_zip(tmp_path / "a.zip", {"x/" * 30 + "a.md": "x"})).members
     assert "folders deep" in member.problem
 
 
@@ -163,4 +202,4 @@ def test_russian_names_of_an_old_archive_are_read(tmp_path: Path) -> None:
     path = _zip(tmp_path / "a.zip", {"xxxxxxx.md": "# Заметка\n\nТекст.\n"})
     raw = path.read_bytes().replace(b"xxxxxxx", "заметка".encode("cp866"))
     path.write_bytes(raw)
-    assert [m.name for m in list_members(path)] == ["заметка.md"]
+    assert [m.name for m in list_members(path).members] == ["заметка.md"]

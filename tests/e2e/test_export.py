@@ -1,12 +1,15 @@
 """The exported folder: the log, the manifest, what is removed and what never is."""
 
+import errno
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import Store
 
 from kbwiki.errors import ConfigError
+from kbwiki.stages import wiki_files
 from kbwiki.stages.export import MANIFEST
 
 NOTE = "# {}\n\n**{}** — это способ хранить память о прошлом. В тексте есть {} ещё раз.\n"
@@ -127,3 +130,96 @@ def test_what_a_build_has_not_written_yet_is_named_in_plain_words(store: Store) 
     assert "[[" not in page
     store.build()
     assert store.files() == whole
+
+
+@pytest.fixture
+def save_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, str], None]:
+    """Let an editor save a file at the last moment before the export renames anything onto it."""
+
+    def prepare(path: Path, text: str) -> None:
+        rename = wiki_files._renameat2
+        move = Path.rename
+        is_saved: list[bool] = []
+
+        def save(target: Path) -> None:
+            if target == path and not is_saved:
+                is_saved.append(True)
+                other = path.with_name("other")  # as editors do
+                other.write_text(text, "utf-8")
+                move(other, path)
+
+        def late(source: Path, target: Path, flag: int) -> int:
+            save(target)
+            return rename(source, target, flag)
+
+        def late_move(source: Path, target: Path) -> Path:
+            save(source)
+            return move(source, target)
+
+        monkeypatch.setattr(wiki_files, "_renameat2", late)
+        monkeypatch.setattr(Path, "rename", late_move)
+
+    return prepare
+
+
+PAGE = "concepts/линейное-внимание.md"
+MINE = "Мои слова о линейном внимании."
+
+
+def test_an_edit_saved_while_the_page_is_written_stays(
+    store: Store, save_meanwhile: Callable[[Path, str], None]
+) -> None:
+    notes = _note(store, "a.md", "Линейное внимание")
+    store.build(notes)
+    path = store.wiki / PAGE
+    body, seam, rest = path.read_text("utf-8").partition("<!-- kbwiki: generated from")
+    edited = f"{body}{MINE}\n\n{seam}{rest}"
+    with (notes / "a.md").open("a", encoding="utf-8") as note:
+        note.write("Линейное внимание растёт вместе с длиной текста, который читает модель.\n")
+    save_meanwhile(path, edited)
+    [(name, why)] = store.build(notes)["export"].failures
+    assert (name, "a person changed this file" in why) == (PAGE, True)
+    assert path.read_text("utf-8") == edited
+    assert "растёт" in (store.wiki / PAGE.replace(".md", ".conflict.md")).read_text("utf-8")
+    assert store.build(notes)["export"].failures == ()
+    text = path.read_text("utf-8")
+    assert f"{MINE}[^human]" in text
+    assert "растёт" in text
+    assert not list(store.wiki.rglob("*.conflict.md"))
+
+
+@pytest.mark.parametrize("name", [PAGE, "log.md", "index.md"])
+def test_a_file_that_appears_while_a_page_is_written_stays(
+    store: Store, save_meanwhile: Callable[[Path, str], None], name: str
+) -> None:
+    notes = _note(store, "a.md", "Линейное внимание")
+    save_meanwhile(store.wiki / name, f"{MINE}\n")
+    failures = store.build(notes)["export"].failures
+    text = (store.wiki / name).read_text("utf-8")
+    assert text.endswith(f"{MINE}\n")
+    assert [each for each, _ in failures] == ([] if name == "log.md" else [name])
+    assert text.startswith("# Log" if name == "log.md" else MINE)
+
+
+def test_an_edit_saved_while_the_page_is_removed_stays(
+    store: Store, save_meanwhile: Callable[[Path, str], None]
+) -> None:
+    notes = _note(store, "a.md", "Линейное внимание")
+    store.build(notes)
+    _note(store, "a.md", "Сеть Хопфилда")
+    save_meanwhile(store.wiki / PAGE, MINE)
+    [(name, why)] = store.build(notes)["export"].failures
+    assert (name, "it was kept" in why) == (PAGE, True)
+    assert (store.wiki / PAGE).read_text("utf-8") == MINE
+    assert not list(store.wiki.rglob(f"*{wiki_files.NEW}"))
+
+
+def test_a_system_that_cannot_exchange_files_replaces_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wiki_files, "_renameat2", lambda *_: errno.ENOSYS)
+    notes = _note(store, "a.md", "Линейное внимание")
+    store.build(notes)
+    _note(store, "a.md", "Сеть Хопфилда")
+    assert store.build(notes)["export"].failures == ()
+    assert [p.name for p in (store.wiki / "concepts").iterdir()] == ["сеть-хопфилда.md"]

@@ -166,19 +166,24 @@ def test_what_cannot_be_fetched_is_named_and_the_rest_is_taken_in(
 
 
 def test_an_address_that_failed_is_listed_until_it_is_read_or_let_go_of(
-    web: Web, folder: Path, capsys: pytest.CaptureFixture[str]
+    web: Web,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (folder / "note.md").write_text("# Память\n\nПамять хранит прошлое.\n", "utf-8")
-    late, never = web.url("/late"), web.url("/never")
-    assert main(["ingest", "--allow-private", late, never]) == 1
+    late, never, wrong = web.url("/late"), web.url("/never"), "arxiv:2501.O0663"
+    assert main(["ingest", "--allow-private", late, never, wrong]) == 1
     assert main(["ingest", "note.md"]) == 0
     capsys.readouterr()
-    assert {row["item"] for row in _said(capsys, "sources", "--failed")} == {late, never}
+    assert {row["item"] for row in _said(capsys, "sources", "--failed")} == {late, never, wrong}
     web.page("/late", ARTICLE.format(title="Волна").encode(), "text/html; charset=utf-8")
     assert main(["ingest", "--allow-private", late]) == 0
     capsys.readouterr()
-    assert [row["item"] for row in _said(capsys, "sources", "--failed")] == [never]
-    assert main(["rm", never]) == 0
+    assert {row["item"] for row in _said(capsys, "sources", "--failed")} == {never, wrong}
+    (folder / "sub").mkdir()
+    monkeypatch.chdir(folder / "sub")  # an address is no path from where one stands
+    assert main(["rm", never, wrong]) == 0
     capsys.readouterr()
     assert _said(capsys, "sources", "--failed") == []
 

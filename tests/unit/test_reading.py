@@ -1,10 +1,12 @@
 """Reading in processes: what comes back is the same; a reader that dies takes one file along."""
 
+import math
 import multiprocessing
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pypdfium2
 import pytest
 
 from kbwiki.errors import InputError, QuarantineError
-from kbwiki.stages.reading import Job, Readers, parse
+from kbwiki.stages.reading import Job, Readers, limit_of, parse
 
 DATA = Path(__file__).parents[1] / "data" / "pdf"
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -54,10 +56,15 @@ def test_what_this_process_held_does_not_count_against_its_readers() -> None:
         readers.close()
 
 
-def test_little_is_read_without_a_process() -> None:
+def test_little_text_is_read_without_a_process_and_what_may_take_long_is_not() -> None:
     readers = Readers()
     assert readers.read(_job(FILES[0])).title == "Titans"
     assert multiprocessing.active_children() == []
+    try:
+        readers.read(Job("a.md", b"# A\n\n" + b"A word. " * 13_000, ".md"))
+        assert len(multiprocessing.active_children()) == 1
+    finally:
+        readers.close()
 
 
 def test_faults_cross_with_their_kind_and_hint(readers: Readers) -> None:
@@ -103,3 +110,26 @@ def test_a_reader_that_has_grown_is_replaced() -> None:
     for _ in range(2):
         assert readers.read(_job(FILES[0])).title == "Titans"
         assert multiprocessing.active_children() == []
+
+
+def test_a_file_that_takes_too_long_is_given_up_alone() -> None:
+    def limit(job: Job) -> float:
+        return 0.001 if job.uri == "slow.pdf" else 600.0
+
+    readers = Readers(limit=limit)
+    slow = Job("slow.pdf", (DATA / "columns_ru.pdf").read_bytes(), ".pdf")
+    try:
+        with pytest.raises(InputError, match=r"slow.pdf: .* over 0.001 s of processor time") as why:
+            readers.read(slow)
+        assert "--force" in why.value.hint
+        assert readers.read(_job(DATA / "columns_ru.pdf")) == parse(_job(DATA / "columns_ru.pdf"))
+    finally:
+        readers.close()
+
+
+def test_the_time_grows_with_the_file_and_force_lifts_it() -> None:
+    small, large = (Job("a.md", b" " * n, ".md") for n in (1, 10_000_000))
+    assert 60 <= limit_of(small) < 61
+    assert limit_of(large) == pytest.approx(360)
+    assert limit_of(replace(large, use_ocr=True)) == pytest.approx(3_600)
+    assert limit_of(replace(small, force=True)) == math.inf
