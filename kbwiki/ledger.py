@@ -17,6 +17,7 @@ from kbwiki.engines.asker import CallRecord
 from kbwiki.engines.chat import Usage
 from kbwiki.engines.prices import price
 from kbwiki.errors import BudgetError, InputError
+from kbwiki.text.normal import counted
 
 _POLL_S = 0.5
 
@@ -158,10 +159,13 @@ class Ledger:
 
     def spent(self) -> str:
         """Return one line on what this run asked, paid and threw away."""
-        dropped = ", ".join(f"{n} {what}" for what, n in sorted(self.dropped.items()))
+        dropped = ", ".join(
+            counted(n, what.removesuffix("s")) for what, n in sorted(self.dropped.items())
+        )
         return (
-            f"{self.n_calls} calls, {self.n_cached} from the cache, {self.tokens:,} tokens, "
-            f"${self.usd:.4f}" + (f"; dropped: {dropped}" if dropped else "")
+            f"{counted(self.n_calls, 'call')}, {self.n_cached} from the cache, "
+            f"{counted(self.tokens, 'token')}, ${self.usd:.4f}"
+            + (f"; dropped: {dropped}" if dropped else "")
         )
 
 

@@ -10,7 +10,7 @@ from kbwiki.stages.export import load_wiki
 from kbwiki.stages.render import Wiki
 from kbwiki.text.disagree import disputed_in
 from kbwiki.text.links import links_in, paths_in, plain_text, statements_of, uncited_in
-from kbwiki.text.normal import slugify
+from kbwiki.text.normal import counted, slugify
 
 HUB_SHARE = 0.4
 """A concept that meets more of all others than this says little by it."""
@@ -47,7 +47,9 @@ def lint(database: Database, stale: dict[str, int]) -> list[Finding]:
 def _stale(stale: dict[str, int]) -> Iterator[Finding]:
     for stage, n in stale.items():
         if n:
-            yield Finding("fault", "stale", stage, f"{n} items are out of date")
+            yield Finding(
+                "fault", "stale", stage, counted(n, "item is", "items are") + " out of date"
+            )
 
 
 def _failures(database: Database) -> Iterator[Finding]:
@@ -82,7 +84,10 @@ def _contradicted(wiki: Wiki) -> Iterator[Finding]:
     for page in wiki.pages:
         lines = disputed_in(page.body)
         if lines:
-            what = f"{len(lines)} statements of its sources differ: {plain_text(lines[0])[:80]}"
+            what = counted(
+                len(lines), "statement of its sources differs", "statements of its sources differ"
+            )
+            what += f": {plain_text(lines[0])[:80]}"
             yield Finding("note", "contradicted", page.path, what)
 
 

@@ -10,6 +10,7 @@ import typer
 from kbwiki.cli.console import out, print_json, print_table, size
 from kbwiki.cli.store import Place, find_place, open_database
 from kbwiki.errors import ConfigError, DatabaseError, InputError
+from kbwiki.text.normal import counted
 
 database_app = typer.Typer(
     help="Start, stop, look at, save and restore the database.", no_args_is_help=True
@@ -146,7 +147,7 @@ def restore(
     listing = _tool("pg_restore", "--list", str(file))
     if dry_run:
         n_tables = sum(1 for line in listing.splitlines() if "TABLE DATA" in line)
-        out.print(f"{file}: a backup with {n_tables} tables")
+        out.print(f"{file}: a backup with {counted(n_tables, 'table')}")
         return
     place = find_place(db, create=True)
     with open_database(place, migrate=False) as database:
@@ -154,7 +155,7 @@ def restore(
         n_sources = database.value("count_sources") if has_store(database) else 0
         if n_sources and not force:
             raise ConfigError(
-                f"db: the store holds {n_sources} sources, which restoring would replace.",
+                f"db: the store holds {counted(n_sources, 'source')}: restoring would replace it.",
                 "Add --force, after `kbwiki db backup`.",
             )
         with replaced(database):
@@ -162,7 +163,7 @@ def restore(
             options = ("--single-transaction", "--no-owner", f"--dbname={info}")
             _tool("pg_restore", *options, str(file), environment=environment)
     with open_database(place) as database:
-        out.print(f"restored: {database.value('count_sources')} sources")
+        out.print(f"restored: {counted(database.value('count_sources'), 'source')}")
 
 
 def _connection(place: Place) -> tuple[str, dict[str, str]]:

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from kbwiki.cli.console import notice, out, print_json
 from kbwiki.cli.store import find_place, open_database
+from kbwiki.text.normal import counted
 
 edge_app = typer.Typer(help="Show single edges, or say how two concepts are linked.")
 
@@ -160,4 +161,4 @@ def review(db: Db = None, as_json: Json = False) -> None:
         out.print(f"{row['head']} - {row['tail']}: {said}", markup=False)
     if not as_json:
         hint = " Decide: kbwiki edge set A TYPE B" if rows else ""
-        out.print(f"{len(rows)} edges need a look.{hint}")
+        out.print(f"{counted(len(rows), 'edge needs', 'edges need')} a look.{hint}")

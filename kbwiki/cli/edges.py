@@ -19,6 +19,7 @@ from kbwiki.ledger import Ledger
 from kbwiki.pipeline import run_stages, stage_named
 from kbwiki.stages.classify_edges import ANSWER_TOKENS, NAME, TYPING, is_native, model_of, rehearse
 from kbwiki.stages.stage import Services
+from kbwiki.text.normal import counted
 
 
 def classify(
@@ -107,14 +108,18 @@ def _show(table: Mapping[str, Any]) -> None:
         f"tokens {table['tokens']:,}{about}, {usd}{about}"
     )
     if table["needs_review"]:
-        out.print(f"{table['needs_review']} need a look: kbwiki edge review")
+        out.print(
+            counted(table["needs_review"], "edge needs", "edges need")
+            + " a look: kbwiki edge review"
+        )
     if not table["model"]:
         out.print(
             "No model was asked: there is no key. Cue rules decided, and the rest is related_to."
         )
     elif table["open_prompts"]:
         out.print(
-            f"{table['open_prompts']} prompts wait for an answer: kbwiki classify-edges --batch"
+            counted(table["open_prompts"], "prompt waits", "prompts wait")
+            + " for an answer: kbwiki classify-edges --batch"
         )
 
 
@@ -139,7 +144,8 @@ def _show_dry_run(services: Services, as_json: bool) -> None:
         return
     dollars = "price not known" if usd is None else f"at most about ${usd:.4f}"
     out.print(
-        f"{pending} edges would be asked in {calls['at least']} to {calls['at most']} calls of "
+        f"{counted(pending, 'edge')} would be asked in {calls['at least']} to "
+        f"{counted(calls['at most'], 'call')} of "
         f"{model}: at most about {2 * tokens:,} tokens, {dollars}. Answers that cannot be used are "
         "asked for again, edge by edge."
     )

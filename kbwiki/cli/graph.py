@@ -12,6 +12,7 @@ from kbwiki.cli.store import find_place, open_database
 from kbwiki.edges import edge_types
 from kbwiki.errors import NotFoundError
 from kbwiki.pages import find_page
+from kbwiki.text.normal import counted
 
 _GRAPHML = "http://graphml.graphdrawing.org/xmlns"
 
@@ -56,7 +57,7 @@ def _print_text(edges: list[dict[str, Any]]) -> None:
     for edge in edges:
         arrow = "--" if edge["symmetric"] else "->"
         head, tail = (f"[bold]{escape(edge[end])}[/bold]" for end in ("head", "tail"))
-        support = f"[dim]{edge['confidence']:.2f}, {edge['n_sources']} sources[/dim]"
+        support = f"[dim]{edge['confidence']:.2f}, {counted(edge['n_sources'], 'source')}[/dim]"
         out.print(f"{head} -{edge['type']}{arrow} {tail}  {support}")
         out.print(f"   [dim]{escape(edge['evidence'] or '')}[/dim]")
     if not edges:

@@ -13,6 +13,7 @@ from rich.markup import escape
 from kbwiki.cli.console import err, notice, out, print_json, print_table, progress
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.errors import ConfigError, InputError
+from kbwiki.text.normal import counted
 
 if TYPE_CHECKING:
     from kbwiki.db import Database
@@ -117,7 +118,7 @@ def recall(
     if found.garland:
         out.print(f"\n[bold]Garland[/bold]\n{escape(found.garland)}")
     if not found.nodes:
-        out.print(f"Nothing fits, of {found.total} memories.")
+        out.print(f"Nothing fits, of {counted(found.total, 'memory', 'memories')}.")
         raise typer.Exit(4)
 
 
@@ -380,7 +381,7 @@ def export_(
     with open_database(find_place(db)) as database:
         n = write_lines(file, export_memories(database))
     if file is not None:
-        out.print(f"{file}: {n} memories")
+        out.print(f"{file}: {counted(n, 'memory', 'memories')}")
 
 
 @memory_app.command(name="import")

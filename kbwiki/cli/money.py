@@ -17,6 +17,7 @@ from kbwiki.engines.prices import checked_on
 from kbwiki.errors import InputError
 from kbwiki.estimate import StagePlan, plan_build
 from kbwiki.ledger import export_cache, import_cache
+from kbwiki.text.normal import counted
 
 _GUESS = (
     "How many pages there will be is a guess for sources that no model has read (here {}). "
@@ -100,7 +101,7 @@ def save_cache(file: Path | None, db: str | None) -> None:
     with open_database(find_place(db)) as database:
         n = write_lines(file, export_cache(database))
     if file is not None:
-        out.print(f"{file}: {n} replies")
+        out.print(f"{file}: {counted(n, 'reply', 'replies')}")
 
 
 def write_lines(file: Path | None, lines: Iterable[str]) -> int:
@@ -124,7 +125,7 @@ def load_cache(file: Path, db: str | None) -> None:
     lines = read_lines(file)
     with open_database(find_place(db, create=True)) as database:
         n = import_cache(database, lines)
-    out.print(f"{n} replies")
+    out.print(counted(n, "reply", "replies"))
 
 
 @contextmanager

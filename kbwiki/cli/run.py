@@ -26,6 +26,7 @@ from kbwiki.pipeline import Report, stage_named
 from kbwiki.pipeline import run_stages as run_pipeline
 from kbwiki.stages.embed import forget_vectors
 from kbwiki.stages.stage import Intake, Services
+from kbwiki.text.normal import counted
 
 GRACE_S = 1.8
 """How long an interrupted run may take to give back its leases and the terminal."""
@@ -65,7 +66,10 @@ def run_stages(
         out.print(f"wiki: {place.wiki}", markup=False)
     if screen.n_failed:
         if not as_json:
-            err.print(f"{screen.n_failed} failed; the rest is done. The next run tries them again.")
+            them = "it" if screen.n_failed == 1 else "them"
+            err.print(
+                f"{screen.n_failed} failed; the rest is done. The next run tries {them} again."
+            )
         raise typer.Exit(1)
 
 
@@ -189,7 +193,7 @@ def embed(replace: bool, dry_run: bool, db: str | None, as_json: bool) -> None:
             model = database.value("read_setting", {"name": "embedder"})
             n = database.value("count_vectors", {"model": model})
         out.print(
-            f"{n} vectors of {model} would be dropped and made anew."
+            f"{counted(n, 'vector')} of {model} would be dropped and made anew."
             if replace
             else "Nothing would be dropped."
         )

@@ -17,6 +17,7 @@ from kbwiki.stages.export import load_wiki
 from kbwiki.stages.stage import Services
 from kbwiki.stages.write import written_as
 from kbwiki.text.links import statements_of
+from kbwiki.text.normal import counted
 from kbwiki.verbs import STAGES
 
 
@@ -49,7 +50,7 @@ def show_status(db: str | None, as_json: bool) -> None:
         err.print(f"[yellow]unanswered[/yellow] {escape(row['question'])} ({escape(row['slug'])})")
     for row in failures:
         reason = row["reason"].removeprefix(f"{row['item']}: ")
-        what = f"{row['stage']}: {row['item']}: {reason} (tried {row['n_tries']} times)"
+        what = f"{row['stage']}: {row['item']}: {reason} (tried {counted(row['n_tries'], 'time')})"
         word = "[yellow]quarantined[/yellow]" if row["is_quarantined"] else "[red]failed[/red]"
         err.print(f"{word} {escape(what)}")
 
@@ -156,6 +157,6 @@ def show_lint(fix: bool, db: str | None, as_json: bool) -> None:
             )
     n_faults = sum(finding.level == "fault" for finding in findings)
     if not as_json:
-        out.print(f"{n_faults} faults, {len(findings) - n_faults} notes")
+        out.print(f"{counted(n_faults, 'fault')}, {counted(len(findings) - n_faults, 'note')}")
     if n_faults:
         raise typer.Exit(1)

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from kbwiki.engines.chat import Chat, NoReply, Reply, Stopped, Usage
 from kbwiki.engines.replies import BadReply, TruncatedReply, parse_reply
 from kbwiki.engines.tokens import count_tokens
+from kbwiki.text.normal import counted
 
 MAX_OUTPUT = {"extract": 8192, "write": 4096, "same": 2048, "answer": 2048, "classify-edges": 2048}
 CLOSE_S = 1.0
@@ -193,8 +194,8 @@ class _Entry:
         if self.n_lost:
             n = usage.input_tokens + self.n_lost * self.n_tokens
             usage = replace(usage, input_tokens=n)
-            counted = f"{self.n_lost} attempts without a reply: their prompts are counted"
-            reason = f"{reason} ({counted})" if reason else counted
+            lost = counted(self.n_lost, "attempt") + " without a reply, counted with the prompt"
+            reason = f"{reason} ({lost})" if reason else lost
         call = replace(self.call, status=status, reason=reason, usage=usage)
         self.book.end(self.number, call, self.key, reply)
 

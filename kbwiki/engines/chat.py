@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from kbwiki.engines.limiter import Limiter
 from kbwiki.errors import ConfigError, KbwikiError, ModelError
+from kbwiki.text.normal import counted
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -227,7 +228,8 @@ class Patient:
     def _check_pause(self, fault: Fault, paused_s: float) -> None:
         if paused_s > self._patience.max_pause_s:
             raise ConfigError(
-                f"{self._where}: asked to wait {paused_s / 60:.0f} minutes: {fault.what}.",
+                f"{self._where}: asked to wait {counted(round(paused_s / 60), 'minute')}: "
+                f"{fault.what}.",
                 fault.hint or "Run again later, or with fewer --jobs; what is done is kept.",
             ) from fault
 
@@ -247,7 +249,7 @@ class Patient:
         if fault.kind == "item":
             raise ModelError(f"{self._where}: {fault.what}.", fault.hint) from fault
         if failures >= self._patience.attempts:
-            what = f"{self._where}: {fault.what} ({failures} attempts)."
+            what = f"{self._where}: {fault.what} ({counted(failures, 'attempt')})."
             error = ConfigError if fault.kind == "away" else ModelError
             raise error(what, fault.hint or "Run again later; what is done is kept.") from fault
 

@@ -7,6 +7,7 @@ The work is one SQL function, `kb.link_concepts`.
 """
 
 from kbwiki.stages.stage import Outcome, Services, Stage
+from kbwiki.text.normal import counted
 
 VERSION = "link-2"
 MAX_NAMED = 12
@@ -19,13 +20,14 @@ def run(services: Services) -> Outcome:
     database = services.database
     fingerprint = database.value("fingerprint_link", {"version": VERSION})
     if database.value("read_setting", {"name": "link"}) == fingerprint:
-        return Outcome(note=f"{database.value('count_edges')} edges")
+        return Outcome(note=counted(database.value("count_edges"), "edge"))
     with database.transaction():
         [counts] = database.dicts(
             "link_concepts", {"max_named": MAX_NAMED, "max_kept": MAX_EVIDENCE}
         )
         database.run("save_setting", {"name": "link", "value": fingerprint})
-    note = "{n_edges} edges: {n_new} new, {n_changed} changed, {n_gone} gone".format(**counts)
+    note = counted(counts["n_edges"], "edge")
+    note += ": {n_new} new, {n_changed} changed, {n_gone} gone".format(**counts)
     return Outcome(n_done=counts["n_new"] + counts["n_changed"] + counts["n_gone"], note=note)
 
 

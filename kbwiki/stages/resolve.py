@@ -18,7 +18,7 @@ from kbwiki.stages import likeness, splits
 from kbwiki.stages.stage import Outcome, Services, Stage
 from kbwiki.text.concepts import Decision, NewConcept, SourceCandidate, resolve_candidates
 from kbwiki.text.mentions import Match, Matcher
-from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, short_hash
+from kbwiki.text.normal import assign_slugs, canonical_key, clean_line, counted, short_hash
 from kbwiki.text.words import lang_of, lemma_key
 
 VERSION = "resolve-8"
@@ -145,10 +145,13 @@ def _save(services: Services, resolved: _Resolved) -> None:
 
 def _note(services: Services) -> str:
     counts = services.database.dicts("count_concepts")[0]
-    doubtful = f", {counts['n_doubtful']} doubtful pairs" if counts["n_doubtful"] else ""
+    doubtful = f", {counted(counts['n_doubtful'], 'doubtful pair')}" if counts["n_doubtful"] else ""
     if counts["n_homonyms"]:
         doubtful += f", {counts['n_homonyms']} that may be two"
-    return f"{counts['n_concepts']} concepts, {counts['n_mentions']} mentions{doubtful}"
+    return (
+        f"{counted(counts['n_concepts'], 'concept')}, {counted(counts['n_mentions'], 'mention')}"
+        + doubtful
+    )
 
 
 def _load_sources(services: Services) -> dict[str, ReadSource]:

@@ -9,7 +9,7 @@ from kbwiki.records import Article, Brief, Citation, Statement
 from kbwiki.stages.stage import BATCH, Services, Stage
 from kbwiki.text.disagree import HEADINGS, disagreements
 from kbwiki.text.links import link
-from kbwiki.text.normal import clean_line, escape_markdown
+from kbwiki.text.normal import clean_line, counted, escape_markdown
 
 VERSION = "write-3"
 
@@ -160,7 +160,9 @@ def save(services: Services, item: Item, article: Article) -> None:
     )
     if n_kept != len(cited):
         n_false = len(cited) - n_kept
-        raise ModelError(f"{_key(item)}: {n_false} quotes do not stand where they are said to.")
+        raise ModelError(
+            f"{_key(item)}: {counted(n_false, 'quote does', 'quotes do')} not stand where said to."
+        )
 
 
 STAGE = Stage(

@@ -18,7 +18,7 @@ from kbwiki.records import Document
 from kbwiki.text.gate import ranges
 from kbwiki.text.join import join_documents
 from kbwiki.text.markdown import Builder, read_markdown
-from kbwiki.text.normal import clean_line, clean_text, shorten
+from kbwiki.text.normal import clean_line, clean_text, counted, shorten
 
 _TITLES = ("title", "name", "название", "заголовок", "имя")
 _SEPARATOR = re.compile(r"sep=([^\n])\n")
@@ -127,7 +127,9 @@ def read_csv(text: str) -> Document:
     records: list[dict[str, object]] = []
     for number, row in enumerate(rows[1:], 2):
         if len(row) > len(names):
-            notes.append(f"record {number}: {len(row)} values under {len(names)} names")
+            notes.append(
+                f"record {number}: {counted(len(row), 'value')} under {counted(len(names), 'name')}"
+            )
         extra = [f"column {at}" for at in range(len(names) + 1, len(row) + 1)]
         records.append(dict(zip([*names, *extra], row, strict=False)))
     if not records:  # one line: it is all there is

@@ -1,6 +1,6 @@
 """A PDF read into a Document, page by page.
 
-Owns which extractor reads a page, what is a running head, and what is said of pages that are lost.
+Owns which extractor reads a page, what is a running head, and what is said of what is lost.
 A page that nothing reads is named in ``notes``; the others are kept.
 """
 
@@ -16,6 +16,7 @@ from kbwiki.errors import InputError
 from kbwiki.records import Block, BlockKind, Document
 from kbwiki.text.gate import ranges
 from kbwiki.text.markdown import Builder, is_references
+from kbwiki.text.pdf_beside import Beside, attached, read_beside, told_of_files
 from kbwiki.text.pdf_blocks import add_pages
 from kbwiki.text.pdf_meta import is_stamp, names_in, read_meta
 from kbwiki.text.pdf_page import BROKEN, Cell, Line, PageText, read_page
@@ -32,6 +33,8 @@ _PAGE_NUMBER = re.compile(
 )
 _MIN_KEPT = 0.9
 """The share of a page's signs that must stand in its lines, else the second extractor is asked."""
+_SIZE = 10.0
+"""Points of letters where no page has any."""
 _MIN_REPEATS = 3
 _EDGE = 2
 """Lines at the top and bottom of a page among which running heads are looked for."""
@@ -47,7 +50,9 @@ class _Read:
     seen: list[int] = field(default_factory=list)
     n_signs: int = 0
     n_kept: int = 0
-    n_comments: int = 0
+    beside: list[Beside] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    """Those attached to the whole."""
 
 
 def read_pdf(raw: bytes, use_ocr: bool = False) -> Document:
@@ -68,9 +73,10 @@ def _read(raw: bytes, use_ocr: bool) -> Document:
         try:
             n_pages = len(pdf)
             meta = _metadata(pdf)
+            read.files = attached(pdf)
             for number in range(at, min(n_pages, at + _AT_A_TIME)):
                 _add(read, number, _page(pdf, number, spare, use_ocr))
-                read.n_comments += _n_comments(pdf, number)
+                read.beside.append(read_beside(pdf, number))
         finally:
             pdf.close()
         at += _AT_A_TIME
@@ -89,7 +95,10 @@ def _opened(raw: bytes) -> Any:
     import pypdfium2
 
     try:
-        return pypdfium2.PdfDocument(raw)
+        pdf = pypdfium2.PdfDocument(raw)
+        if pdf.get_formtype() != pypdfium2.raw.FORMTYPE_NONE:
+            pdf.init_forms()
+        return pdf
     except pypdfium2.PdfiumError as error:
         is_locked = "password" in str(error).lower()
         why = "it is encrypted" if is_locked else "it is broken or no PDF"
@@ -118,25 +127,6 @@ def _page(pdf: Any, number: int, spare: Spare, use_ocr: bool) -> PageText:
     finally:
         page.close()
     return text
-
-
-def _n_comments(pdf: Any, number: int) -> int:
-    """Return how many remarks of readers are stuck to a page (from 0)."""
-    import pypdfium2
-    from pypdfium2 import raw
-
-    try:
-        page = pdf[number]
-    except pypdfium2.PdfiumError:
-        return 0
-    n = 0
-    for at in range(raw.FPDFPage_GetAnnotCount(page)):
-        annotation = raw.FPDFPage_GetAnnot(page, at)
-        kind = raw.FPDFAnnot_GetSubtype(annotation)
-        n += kind in {raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT}
-        raw.FPDFPage_CloseAnnot(annotation)
-    page.close()
-    return n
 
 
 def _spare(spare: Spare, number: int, text: PageText) -> PageText:
@@ -187,11 +177,11 @@ def _document(read: _Read, meta: dict[str, str], use_ocr: bool) -> Document:
     usual = _usual([page for at, page in enumerate(read.pages) if at not in seen])
     for at in seen if usual else ():
         read.pages[at] = _levelled(read.pages[at], usual)
-    usual = usual or _usual(read.pages)
+    usual = usual or _usual(read.pages) or _SIZE
     authors = _named(read.pages[0], told.authors, usual) if read.pages else ((), set())
     n_pages = len(read.pages)
     builder = Builder()
-    starts = add_pages(_bodies(read.pages), usual, authors[1], builder)
+    starts = add_pages(_with_fields(read, usual), usual, authors[1], builder)
     text = builder.text().rstrip()
     blocks = _mark_references(builder.blocks, text)
     end = starts[1] if len(starts) > 1 else len(text)  # a later heading is no title
@@ -201,8 +191,12 @@ def _document(read: _Read, meta: dict[str, str], use_ocr: bool) -> Document:
         _told(fault, numbers, n_pages) + ("" if use_ocr or fault == BROKEN else "; run with --ocr")
         for fault, numbers in read.faults.items()
     ]
-    if read.n_comments:
-        notes.append(f"comments left out: {read.n_comments}")
+    n_comments = sum(beside.n_comments for beside in read.beside)
+    if n_comments:
+        notes.append(f"comments left out: {n_comments}")
+    files = read.files + [name for beside in read.beside for name in beside.files]
+    if files:
+        notes.append(told_of_files(files))
     if read.seen:
         notes.append(_told(SEEN, read.seen, n_pages))
     return Document(
@@ -218,6 +212,18 @@ def _document(read: _Read, meta: dict[str, str], use_ocr: bool) -> Document:
         characters=(read.n_kept, read.n_signs),
         ids=told.ids,
     )
+
+
+def _with_fields(read: _Read, usual: float) -> list[list[Line]]:
+    """Return the bodies of pages; the values of a form stand after the text of their page."""
+    out = _bodies(read.pages)
+    for lines, beside in zip(out, read.beside, strict=True):
+        last = lines[-1].base if lines else 0.0
+        lines += [
+            Line((Cell(f"• {text}", 0.0, 0.0),), last - 99.0 * at, usual, False)
+            for at, text in enumerate(beside.fields, 1)
+        ]
+    return out
 
 
 def _usual(pages: list[list[Line]]) -> float:

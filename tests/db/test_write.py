@@ -60,5 +60,5 @@ def test_a_quote_that_stands_elsewhere_is_refused(
         quote or statement.text,
         None,
     )
-    with pytest.raises(ModelError, match="1 quotes do not stand where they are said to"):
+    with pytest.raises(ModelError, match="1 quote does not stand where said to"):
         write.save(store.services(), item, _article(item, false))

@@ -374,7 +374,7 @@ def test_embedded_store_from_init_to_backup_and_restore(
         assert kbwiki("one", "ingest", "../note.md")[0] == 0
         assert kbwiki("one", "db", "backup", str(backup))[0] == 0
         assert kbwiki("два два", "db", "restore", str(backup), "--dry-run")[0] == 0
-        assert kbwiki("два два", "db", "restore", str(backup)) == (0, "restored: 1 sources\n")
+        assert kbwiki("два два", "db", "restore", str(backup)) == (0, "restored: 1 source\n")
         code, text = kbwiki("два два", "db", "restore", str(backup))
         assert (code, "Add --force" in text) == (1, True)
         assert kbwiki("два два", "db", "restore", str(backup), "--force")[0] == 0

@@ -177,6 +177,9 @@ def test_an_address_that_failed_is_listed_until_it_is_read_or_let_go_of(
     assert main(["ingest", "note.md"]) == 0
     capsys.readouterr()
     assert {row["item"] for row in _said(capsys, "sources", "--failed")} == {late, never, wrong}
+    assert main(["status"]) == 0
+    [line] = [line for line in capsys.readouterr().err.splitlines() if wrong in line]
+    assert "it is no arXiv id. (tried 1 time)" in line
     web.page("/late", ARTICLE.format(title="Волна").encode(), "text/html; charset=utf-8")
     assert main(["ingest", "--allow-private", late]) == 0
     capsys.readouterr()

@@ -123,7 +123,7 @@ def test_an_attempt_that_may_be_billed_is_in_the_ledger(
     else:
         assert first[1] > 2.5 * last[1]
         assert first[2] > last[2]
-        assert first[3] == "2 attempts without a reply: their prompts are counted"
+        assert first[3] == "2 attempts without a reply, counted with the prompt"
 
 
 ENDING: dict[str, tuple[Step, str]] = {

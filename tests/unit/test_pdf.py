@@ -11,7 +11,17 @@ import pypdfium2
 import pytest
 from pypdf import PdfWriter, Transformation
 from pypdf.annotations import Link, Text
-from pypdf.generic import ByteStringObject, DecodedStreamObject, NameObject
+from pypdf.generic import (
+    ArrayObject,
+    ByteStringObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    FloatObject,
+    NameObject,
+    NullObject,
+    PdfObject,
+    TextStringObject,
+)
 
 from kbwiki.errors import InputError
 from kbwiki.records import Document
@@ -493,3 +503,77 @@ def test_a_paper_of_300_pages_is_read_whole(tmp_path: Path) -> None:
     assert document.text.count("Обновление его весов") == 120
     assert document.text.count("1. Модуль памяти") == 60  # the first line of a page is its text
     assert document.notes[0].startswith("pages 3-4, 8-9, 13-14")
+
+
+def _with_form(raw: bytes, fields: list[dict[str, PdfObject]]) -> bytes:
+    """Return a PDF with fields of a form on its first page."""
+    writer = PdfWriter(clone_from=BytesIO(raw))
+    place = ArrayObject(FloatObject(x) for x in (50, 50, 150, 65))
+    usual = {"/Type": NameObject("/Annot"), "/Subtype": NameObject("/Widget"), "/Rect": place}
+    widgets = ArrayObject(
+        writer._add_object(
+            DictionaryObject({NameObject(name): value for name, value in {**usual, **row}.items()})
+        )
+        for row in fields
+    )
+    writer.pages[0][NameObject("/Annots")] = widgets
+    form = DictionaryObject({NameObject("/Fields"): widgets})
+    writer.root_object[NameObject("/AcroForm")] = form
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def _options(*labels: str) -> ArrayObject:
+    return ArrayObject(
+        ArrayObject([TextStringObject(label[0]), TextStringObject(label)]) for label in labels
+    )
+
+
+def test_what_a_form_was_filled_in_with_is_read_after_the_text_of_its_page() -> None:
+    text, button, choice = (NameObject(kind) for kind in ("/Tx", "/Btn", "/Ch"))
+    word, on, off = TextStringObject, NameObject("/Yes"), NameObject("/Off")
+    looks = DictionaryObject({NameObject("/N"): DictionaryObject({on: NullObject()})})
+    raw = _with_form(
+        (DATA / "page_without_text.pdf").read_bytes(),
+        [
+            {"/FT": text, "/T": word("top[0].f1[0]"), "/TU": word("Имя: "), "/V": word("Анна Ли")},
+            {"/FT": text, "/T": word("first_name"), "/V": word("Anna\nLee")},
+            {"/FT": text, "/T": word("f1_02[0]"), "/V": word("12")},
+            {"/FT": text, "/T": word("empty")},
+            {"/FT": button, "/T": word("agree"), "/V": on, "/AS": on, "/AP": looks},
+            {"/FT": button, "/T": word("refuse"), "/V": off, "/AS": off, "/AP": looks},
+            {"/FT": choice, "/T": word("Город"), "/V": word("М"),
+             "/Opt": _options("Москва", "Пермь")},
+        ],
+    )  # fmt: skip
+    document = read_document("a.pdf", raw)
+    assert document.text.split("\n\n") == [
+        "The first page holds words.",
+        "• Имя: Анна Ли",
+        "• first name: Anna Lee",
+        "• 12",
+        "• agree: Yes",
+        "• Город: Москва",
+    ]
+
+
+def test_a_form_on_blank_paper_is_read() -> None:
+    writer = PdfWriter()
+    writer.add_blank_page(300, 300)
+    out = BytesIO()
+    writer.write(out)
+    field = {"/FT": NameObject("/Tx"), "/T": TextStringObject("Name"),
+             "/V": TextStringObject("Anna")}  # fmt: skip
+    document = read_document("a.pdf", _with_form(out.getvalue(), [field]))
+    assert (document.text, document.title, document.notes) == ("• Name: Anna", "", ())
+
+
+def test_attached_files_are_named() -> None:
+    writer = PdfWriter(clone_from=DATA / "page_without_text.pdf")
+    for name in ("данные.csv", "notes.txt"):
+        writer.add_attachment(name, b"a,b")
+    out = BytesIO()
+    writer.write(out)
+    notes = read_document("a.pdf", out.getvalue()).notes
+    assert "attached files left out: 2 (notes.txt, данные.csv)" in notes
