@@ -164,7 +164,7 @@ class Ledger:
         )
         return (
             f"{counted(self.n_calls, 'call')}, {self.n_cached} from the cache, "
-            f"{counted(self.tokens, 'token')}, ${self.usd:.4f}"
+            f"{self.tokens:,} tokens, ${self.usd:.4f}"
             + (f"; dropped: {dropped}" if dropped else "")
         )
 

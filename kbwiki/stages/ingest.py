@@ -27,7 +27,7 @@ from kbwiki.text.normal import clean_line
 from kbwiki.text.readers import reader_kind
 from kbwiki.text.words import lang_of
 
-READER = "reader-9"
+READER = "reader-10"
 """Part of every fingerprint; a new value makes all sources stale."""
 BY_OCR = "+ocr"
 """Ends the reader of what was read with OCR at hand."""

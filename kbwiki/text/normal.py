@@ -98,10 +98,10 @@ def assign_slugs(names: dict[str, str]) -> dict[str, str]:
 def counted(n: int, one: str, many: str = "") -> str:
     """Return a count with its noun, the plural of which is ``many``, else with an s.
 
-    >>> counted(1, "page"), counted(0, "page"), counted(2_000, "memory", "memories")
-    ('1 page', '0 pages', '2,000 memories')
+    >>> counted(1, "page"), counted(0, "page"), counted(2, "memory", "memories")
+    ('1 page', '0 pages', '2 memories')
     """
-    return f"{n:,} {one if n == 1 else many or one + 's'}"
+    return f"{n} {one if n == 1 else many or one + 's'}"
 
 
 def capitalise(name: str) -> str:

@@ -4,13 +4,13 @@ Owns how lines become blocks, over columns and pages. Knows nothing of how they 
 """
 
 import re
-from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from kbwiki.records import BlockKind
 from kbwiki.text.markdown import Builder
 from kbwiki.text.normal import clean_text
-from kbwiki.text.pdf_page import Cell, Line
+from kbwiki.text.pdf_page import Line
+from kbwiki.text.pdf_tables import table_at
 
 SENTENCE_END = re.compile(r"[.!?…:;][\"'»”)\]]*$")
 _CAPTION = re.compile(
@@ -22,7 +22,6 @@ _NUMBERED = re.compile(
     r"((?:\d{1,2}|[A-ZА-Я])(?:\.\d{1,2}){0,3}|[IVX]{1,5})[.)]?\s+(?=[A-ZА-ЯЁ«“\"])(.+)"
 )
 _ITEM = re.compile(r"(?:[•●▪◦‣∙–—*-]|\(?\d{1,2}[.)]|\(?[a-zа-я][)])\s+(?=\S)")
-_LABEL = re.compile(r"(?:[•●▪◦‣∙*–—-]|\(?\w{1,3}[.)]|\[\d+\])")
 _OPERATOR = re.compile(r"[=≠≈≤≥<>∈∉⊂→←↦∑∏∫√∂∇±×·⊗∝∞∀∃≡≜]")
 _EQUATION = re.compile(r"\s*\(\s*[A-Z]?\d{1,3}(?:\.\d{1,3})*[a-z]?\s*\)$")
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -274,70 +273,3 @@ def is_formula(line: Line) -> bool:
     signs = len(re.sub(r"\s", "", text))
     numbered = text != line.text
     return words < (0.5 if numbered else 0.34) * signs and (line.indent > 8 or numbered)
-
-
-def table_at(lines: list[Line], at: int) -> tuple[int, list[str]] | None:
-    """Return how many lines from here on are rows of a table, and the rows; None if none are.
-
-    Rows are lines of two cells and more that keep to the same columns. A line within one column
-    is the rest of the cell above it, or a row of its own in the first.
-    """
-    columns: list[tuple[float, float]] = []
-    used: list[tuple[Cell, ...]] = []
-    n_full, n_used = 0, 0
-    for number in range(at, len(lines)):
-        line = lines[number]
-        above = lines[number - 1] if used else None
-        if above and not 0 < above.base - line.base < 3 * max(line.size, above.size):
-            break
-        cells = [(cell.left, cell.right) for cell in line.cells]
-        if len(cells) < 2 and not used:
-            break
-        fine = [(cell.left, cell.right) for cell in line.fine]
-        if used and len(fine) > len(cells) and len(_merged([*columns, *fine])) == len(columns):
-            cells = fine  # cells that nearly touch, but keep to the columns of the rows above
-        merged = _merged([*columns, *cells])
-        if len(merged) < max(2, len(columns)) or (len(cells) == 1 and not _fits(cells[0], columns)):
-            break
-        columns = merged
-        used.append(line.fine if cells is fine else line.cells)
-        if len(cells) >= 2 and not (len(cells) == 2 and _LABEL.fullmatch(line.cells[0].text)):
-            n_full += 1
-            n_used = len(used)
-        elif len(cells) == 1 and n_used == len(used) - 1 and line.text[:1].islower():
-            n_used = len(used)
-    texts = [cell.text for cells in used[:n_used] for cell in cells]
-    n_words = sum(bool(re.search(r"\w", text)) for text in texts)
-    if n_full < (2 if len(columns) > 2 else 3) or n_words < 0.7 * len(texts):
-        return None
-    return n_used, _rows(used[:n_used], columns)
-
-
-def _merged(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return spans of a table's cells joined to columns where they overlap."""
-    out: list[tuple[float, float]] = []
-    for left, right in sorted(spans):
-        if out and left <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], right))
-        else:
-            out.append((left, right))
-    return out
-
-
-def _fits(span: tuple[float, float], columns: list[tuple[float, float]]) -> bool:
-    return any(left - 2 <= span[0] and span[1] <= right + 2 for left, right in columns)
-
-
-def _rows(lines: list[tuple[Cell, ...]], columns: list[tuple[float, float]]) -> list[str]:
-    out: list[list[str]] = []
-    for cells in lines:
-        row = [""] * len(columns)
-        for cell in cells:
-            at = max(0, bisect_right([left for left, _ in columns], cell.left + 0.1) - 1)
-            row[at] = f"{row[at]} {cell.text}".strip()
-        is_rest = len(cells) == 1 and (not row[0] or row[0][:1].islower())
-        if is_rest and out:  # of a cell of the row above
-            out[-1] = [f"{a} {b}".strip() for a, b in zip(out[-1], row, strict=True)]
-        else:
-            out.append(row)
-    return [" | ".join(row) for row in out]

@@ -27,8 +27,8 @@ from kbwiki.errors import InputError
 from kbwiki.records import Document
 from kbwiki.text.gate import ranges, refusal
 from kbwiki.text.pdf import _bodies
-from kbwiki.text.pdf_blocks import table_at
 from kbwiki.text.pdf_page import Cell, Line
+from kbwiki.text.pdf_tables import table_at
 from kbwiki.text.readers import read_document
 
 DATA = Path(__file__).parents[1] / "data" / "pdf"
@@ -577,3 +577,50 @@ def test_attached_files_are_named() -> None:
     writer.write(out)
     notes = read_document("a.pdf", out.getvalue()).notes
     assert "attached files left out: 2 (notes.txt, данные.csv)" in notes
+
+
+WRAPPED = [
+    [["Модель"], ["Что хранит"], ["Цена токена"]],
+    [["Трансформер"], ["Все ключи и", "Значения текста"], ["Растёт вместе с", "Длиной текста"]],
+    [["Линейное", "Внимание"], ["Матрицу"], ["Постоянная"]],
+    [["Titans"], ["Weights of", "A deep net"], ["Constant, but", "Larger"]],
+]
+
+
+@pytest.mark.parametrize("by_cell", [False, True])
+@pytest.mark.parametrize("is_centred", [False, True])
+def test_cells_of_several_lines_keep_to_their_rows(is_centred: bool, by_cell: bool) -> None:
+    """However cells are set in their row, and whether a file draws lines or cells."""
+    drawn: list[tuple[float, Cell]] = []
+    top = 700.0
+    for row in WRAPPED:
+        height = max(map(len, row))
+        for left, cell in zip((70, 200, 330), row, strict=True):
+            off = (height - len(cell)) / 2 if is_centred else 0.0
+            drawn += [
+                (top - 12 * (off + at), Cell(words, left, left + 6.0 * len(words)))
+                for at, words in enumerate(cell)
+            ]
+        top -= 12 * height + 6
+    if not by_cell:
+        drawn.sort(key=lambda each: (-each[0], each[1].left))
+    drawn.append((top, Cell("Таблица говорит, что хранит каждая модель памяти из трёх.", 70, 500)))
+    lines: list[Line] = []
+    for base, cell in drawn:
+        last = lines[-1] if lines else None
+        if last and last.base == base and cell.left > last.right:
+            lines[-1] = replace(last, cells=(*last.cells, cell))
+        else:
+            lines.append(Line((cell,), base, 10.0, False))
+    table = [" | ".join(" ".join(cell) for cell in row) for row in WRAPPED]
+    assert table_at(lines, 0) == (len(lines) - 1, table)
+
+
+def test_rows_in_groups_and_a_head_that_stands_off_stay_rows() -> None:
+    bases = (700, 680, 668, 656, 636, 624)
+    texts = [("Model", "Score"), *((f"model {n}", f"{n}.5") for n in range(5))]
+    lines = [
+        Line((Cell(one, 70, 120), Cell(two, 200, 230)), base, 10.0, False)
+        for base, (one, two) in zip(bases, texts, strict=True)
+    ]
+    assert table_at(lines, 0) == (6, [" | ".join(row) for row in texts])
