@@ -26,7 +26,7 @@ from kbwiki.engines.chat import Patience, make_chat
 
 Run = Callable[..., tuple[int, str, str]]
 N_NOTES = 6
-FAILED_ONCE = "1 failed; the rest is done. The next run tries them again."
+FAILED_ONCE = "1 failed; the rest is done. The next run tries it again."
 
 
 @pytest.fixture
