@@ -19,6 +19,8 @@ from kbwiki.embedded_wire import RefusedError, Wire
 from kbwiki.errors import DatabaseError
 
 _TICK_S = 2.0
+_DELETING_S = 10.0
+"""How long whoever deletes the folder may need from its data to its last file."""
 
 
 def main() -> None:
@@ -35,6 +37,8 @@ def main() -> None:
             _watch(cluster, pid, known)
         time.sleep(pause_s)
         pause_s = min(pause_s * 2, _TICK_S)
+    if not _is_there(cluster, known):  # the server saw it before us
+        return _forget(cluster, pid)
     return None
 
 
@@ -93,6 +97,9 @@ def _forget(cluster: Cluster, pid: int) -> None:
     if is_postmaster(pid, cluster.data):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + _DELETING_S
+    while cluster.home.exists() and time.monotonic() < end:
+        time.sleep(0.05)
     if not cluster.home.exists() and cluster.home not in cluster.socket_dir.parents:
         shutil.rmtree(cluster.socket_dir, ignore_errors=True)
 
