@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -175,6 +176,7 @@ def _end(pipe: Connection, process: Any) -> None:
 def _serve(pipe: Connection, max_resident: int) -> None:
     """Answer jobs until there are no more, in a process of its own."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program that asks decides what Ctrl-C means
+    warnings.simplefilter("ignore")  # what libraries think of a file is no message to people
     threading.Thread(target=_die_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         while True:

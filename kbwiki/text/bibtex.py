@@ -9,6 +9,8 @@ from kbwiki.text.markdown import Builder
 from kbwiki.text.normal import canonical_key, clean_line, clean_text
 
 _YEAR = re.compile(r"(?<!\d)(?:1[5-9]|20)\d\d(?!\d)")
+_JOINED = re.compile(r'"\s*#\s*"')
+"""Between the parts of which a value is made."""
 
 
 def read_bibtex(text: str) -> Document:
@@ -78,6 +80,8 @@ def _add(builder: Builder, fields: dict[str, Any], references: list[Reference]) 
 
 
 def _line(value: object) -> str:
+    if isinstance(value, str) and value.startswith('"'):
+        value = _JOINED.sub("", value).strip('" ')
     return clean_line(str(value).replace("{", "").replace("}", "")) if value else ""
 
 

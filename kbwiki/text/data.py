@@ -25,6 +25,9 @@ _SEPARATOR = re.compile(r"sep=([^\n])\n")
 """The first line by which Excel is told what parts the values."""
 _LONG = 160
 """Characters from which on a value is text of its own."""
+_UNREAD = {"text/html": "HTML", "application/json": "JSON"}
+"""Outputs of a notebook that say little to people."""
+_ESCAPED = re.compile(r'[^\\]\\"')
 MAX_OUTPUT = 4_000
 """Characters of one cell's output that are kept."""
 
@@ -75,11 +78,12 @@ def _cell(cell: dict[str, Any]) -> Iterable[Document]:
 
 def _output(output: dict[str, Any]) -> Iterable[Document]:
     data = output.get("data", {})
-    if "text/html" in data and not {"text/plain", "text/markdown"} & set(data):
-        yield Document("", notes=("an output that is HTML alone was left out",))
-        return
-    if "text/markdown" in data:
-        yield read_markdown(_joined(data["text/markdown"]))
+    for kind in ("text/markdown", "text/latex"):
+        if kind in data and (kind == "text/markdown" or "text/plain" not in data):
+            yield read_markdown(_joined(data[kind]))
+            return
+    if data and "text/plain" not in data and (lost := sorted(k for k in data if k in _UNREAD)):
+        yield Document("", notes=(f"an output that is {_UNREAD[lost[0]]} alone was left out",))
         return
     if output.get("output_type") in {"error", "pyerr"}:
         shown = f"{output.get('ename', '')}: {output.get('evalue', '')}"
@@ -114,18 +118,23 @@ def read_csv(text: str) -> Document:
     except csv.Error:
         dialect = csv.excel
     delimiter = told[1] if told else dialect.delimiter
+    escape = "\\" if _ESCAPED.search(text) else None
     notes: list[str] = []
     try:
-        rows = list(csv.reader(io.StringIO(text), dialect, delimiter=delimiter, strict=True))
+        lines = io.StringIO(text)
+        rows = list(csv.reader(lines, dialect, delimiter=delimiter, strict=True, escapechar=escape))
     except csv.Error as error:
         notes.append(f"quotation marks were taken as letters: {error}")
         rows = list(csv.reader(text.split("\n"), delimiter=delimiter, quoting=csv.QUOTE_NONE))
     rows = [row for row in rows if any(map(str.strip, row))]
     if not rows:
         return Document("")
-    names = _apart([clean_line(name) or f"column {at}" for at, name in enumerate(rows[0], 1)])
-    records: list[dict[str, object]] = []
-    for number, row in enumerate(rows[1:], 2):
+    head = _head(rows)
+    records: list[dict[str, object]] = [
+        {"": delimiter.join(filter(None, row))} for row in rows[:head]
+    ]
+    names = _apart([clean_line(name) or f"column {at}" for at, name in enumerate(rows[head], 1)])
+    for number, row in enumerate(rows[head + 1 :], head + 2):
         if len(row) > len(names):
             notes.append(
                 f"record {number}: {counted(len(row), 'value')} under {counted(len(names), 'name')}"
@@ -135,6 +144,12 @@ def read_csv(text: str) -> Document:
     if not records:  # one line: it is all there is
         records = [dict.fromkeys(names, "")]
     return _records(records, notes)
+
+
+def _head(rows: list[list[str]]) -> int:
+    """Return which row names the columns: the first but for lines above the table, of one cell."""
+    head = next((at for at, row in enumerate(rows) if len(list(filter(None, row))) > 1), 0)
+    return head if head < len(rows) - 1 else 0
 
 
 def _apart(names: list[str]) -> list[str]:
@@ -151,19 +166,37 @@ def read_jsonl(text: str) -> Document:
     """Return the Document of one JSON value a line; lines that are no JSON become a note."""
     records: list[dict[str, object]] = []
     bad: list[int] = []
-    for number, line in enumerate(clean_text(text).split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            value = json.loads(line)
-        except (ValueError, RecursionError):
+    text = clean_text(text)
+    whole = _values(text) if text.lstrip().startswith("[") else None
+    # An array over many lines is no JSON line by line, but JSON.
+    values = whole[0] if whole and len(whole) == 1 and isinstance(whole[0], list) else None
+    for number, line in enumerate(() if values else text.split("\n"), 1):
+        found = _values(line)
+        if found is None:
             bad.append(number)
-            continue
-        records.append(value if isinstance(value, dict) else {"": value})
+        else:
+            records += [value if isinstance(value, dict) else {"": value} for value in found]
+    records += [value if isinstance(value, dict) else {"": value} for value in values or ()]
     line_s = "line" if len(bad) == 1 else "lines"
     notes = [f"{line_s} {shorten(ranges(bad), _LONG)}: no JSON, left out"] if bad else []
     document = _records(records, notes)
     return replace(document, coverage=(len(records), len(records) + len(bad)))
+
+
+def _values(text: str) -> list[Any] | None:
+    """Return the JSON values that a text holds one after the other; None where it holds more."""
+    decoder = json.JSONDecoder()
+    out: list[Any] = []
+    text, at = text.strip(), 0
+    while at < len(text):
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return None
+        out.append(value)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    return out
 
 
 def _records(records: list[dict[str, object]], notes: list[str]) -> Document:

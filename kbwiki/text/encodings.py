@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbwiki.errors import InputError
+from kbwiki.text.mistaken import mistaken
 
 _CYRILLIC = ("cp1251", "koi8_r", "koi8_u", "cp866", "mac_cyrillic", "iso8859_5")
 _WESTERN = ("cp1252", "latin_1", "cp437", "mac_roman", "iso8859_2", "cp1250")
@@ -66,7 +67,7 @@ def decode(raw: bytes, declared: str = "") -> Decoded:
             continue
         if not mark and _is_binary(raw):
             break
-        return Decoded(text)
+        return Decoded(text, mistaken(text))
     if _is_binary(raw):
         raise InputError("text: the encoding was not recognised.", "Save the file as UTF-8.")
     said = as_declared(raw, declared)

@@ -36,7 +36,7 @@ def read_epub(raw: bytes) -> Document:
         chapters: list[Document] = []
         notes: list[str] = []
         for ref in package.iterfind(".//{*}spine/{*}itemref"):
-            href = unquote(manifest.get(ref.get("idref"), ""))
+            href = unquote(manifest.get(ref.get("idref"), "")) or str(ref.get("idref"))
             name = posixpath.normpath(posixpath.join(posixpath.dirname(package_name), href))
             try:
                 chapter = read_chapter(_part(archive, name))

@@ -6,6 +6,7 @@ are sources of their own.
 
 import logging
 import re
+from collections import Counter
 from datetime import date
 from typing import Any
 
@@ -27,6 +28,7 @@ _HIDDEN = {
     "renewcommand", "providecommand", "DeclareMathOperator", "newtheorem", "def", "vspace",
     "hspace", "setlength", "maketitle", "tableofcontents", "thanks", "pagestyle", "thispagestyle",
     "begin", "end", "graphicspath", "hypersetup", "geometry", "affiliation", "email", "inst",
+    "subfile", "subfileinclude",
 }  # fmt: skip
 _UNSEEN = {"comment", "tikzpicture", "pgfpicture", "picture", "filecontents"}
 """Environments without words: remarks, drawings, other files."""
@@ -38,17 +40,20 @@ _CODE = {"verbatim", "lstlisting", "minted", "Verbatim", "algorithm", "algorithm
 _ROWS = {"tabular", "tabularx", "longtable", "tabulary", "array"}
 _ARGUMENTS = {
     "href": "{{", "footnotetext": "[{", "thanks": "{", "multicolumn": "{{{", "multirow": "{{{",
-    "inst": "{",
+    "inst": "{", "subfile": "{", "subfileinclude": "{",
 }  # fmt: skip
 """Commands that the parser does not know, and what stands behind them."""
 _WORDS = ("mbox", "textmd", "textsf", "texttt", "textup", "keywords")
 """Commands whose words the parser would leave out."""
 _TAKES_GROUPS = _ROWS | {"thebibliography", "multicols", "minipage"}
+_MAX_HEADING = 300
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _LABEL = re.compile(r"\\label\{[^}]*\}\s*")
 _FRAME = re.compile(r"^\\begin\{[^}]*\}(?:\[[^\]]*\]|\{[^}]*\})*|\\end\{[^}]*\}$")
 _BARE_INPUT = re.compile(r"\\input[ \t]+([^\s{}\\%]+)")
-_INPUT = re.compile(r"\\(?:input|include)\s*\{([^}]+)\}")
+_INPUT = re.compile(r"\\(?:input|include|subfile|subfileinclude)\s*\{([^}]+)\}")
+_NEVER = re.compile(r"(?<!\\)\\iffalse\b.*?\\fi\b", re.DOTALL)
+_BRACE = re.compile(r"\\.|%[^\n]*|([{}])", re.DOTALL)
 
 
 def read_latex(text: str) -> Document:
@@ -56,7 +61,7 @@ def read_latex(text: str) -> Document:
     from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
 
     logging.getLogger("pylatexenc").setLevel(logging.CRITICAL)  # a command that is cut is no news
-    source = _BARE_INPUT.sub(r"\\input{\1}", clean_text(text))
+    source = _NEVER.sub("", _BARE_INPUT.sub(r"\\input{\1}", clean_text(text)))
     inputs = _INPUT.findall(re.sub(r"(?<!\\)%.*", "", source))
     try:
         walker = LatexWalker(source, tolerant_parsing=True, latex_context=_known_commands())
@@ -72,11 +77,12 @@ def read_latex(text: str) -> Document:
     blocks = mark_references(reader.builder)
     plain = reader.builder.text().rstrip()
     heading = next((plain[b.start : b.end] for b in blocks if b.kind == "heading"), "")
-    notes = (
-        (f"it inputs {', '.join(inputs)}; not opened here, each is a file of its own",)
-        if inputs
-        else ()
-    )
+    notes = []
+    if inputs:
+        notes.append(f"it inputs {', '.join(inputs)}; not opened here, each is a file of its own")
+    braces = Counter(_BRACE.findall(source))
+    if braces["{"] != braces["}"]:
+        notes.append("its braces do not match: a command may stand as text, or text as its own")
     return Document(
         text=plain,
         title=reader.title or heading,
@@ -85,7 +91,7 @@ def read_latex(text: str) -> Document:
         dated=reader.dated,
         blocks=tuple(blocks),
         marks=tuple(reader.builder.marks),
-        notes=notes,
+        notes=tuple(notes),
     )
 
 
@@ -280,7 +286,9 @@ class _Reader:
         has_own = any(node.nodeargd.argnlist) if node.nodeargd else False
         is_behind = not has_own and bool(after) and hasattr(after[0], "delimiters")
         if name in _LEVELS:
-            self.block("heading", clean_line(self.argument(node, after)), _LEVELS[name])
+            words = clean_line(self.argument(node, after))
+            is_heading = len(words) <= _MAX_HEADING  # else its brace was never closed
+            self.block("heading" if is_heading else "paragraph", words, _LEVELS[name])
         elif name in {"title", "author", "date"}:
             self.meta(name, self.argument(node, after))
         elif name == "caption":

@@ -5,9 +5,12 @@ is Obsidian's ``[[wikilink]]``.
 """
 
 import re
+import tomllib
 from functools import cache
 from html import unescape
+from typing import Any
 
+import yaml
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -50,6 +53,10 @@ def _wikilink_rule(state: StateInline, silent: bool) -> bool:
     return True
 
 
+_TOML = re.compile(r"\A\+\+\+[ \t]*\n(.*?)^\+\+\+[ \t]*$", re.DOTALL | re.MULTILINE)
+_NOTE = re.compile(r"^\[\^([^\]\s]+)\]:[ \t]*", re.MULTILINE)
+
+
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -90,7 +97,7 @@ class Builder:
 
 def read_markdown(text: str) -> Document:
     """Return the Document of a Markdown text; faulty front matter becomes a note."""
-    tokens = _parser().parse(clean_text(text))
+    tokens = _parsed(_TOML.sub(_as_yaml, clean_text(text), count=1))
     meta = FrontMatter()
     if tokens and tokens[0].type == "front_matter":
         meta = read_front_matter(tokens[0].content)
@@ -112,6 +119,26 @@ def read_markdown(text: str) -> Document:
         marks=tuple(builder.marks),
         notes=meta.notes,
     )
+
+
+def _as_yaml(found: re.Match[str]) -> str:
+    """Return front matter in TOML as in YAML; what is no TOML stays text."""
+    try:
+        meta = tomllib.loads(found.group(1))
+    except ValueError:
+        return found.group()
+    return f"---\n{yaml.safe_dump(meta, allow_unicode=True)}---\n"
+
+
+def _parsed(text: str) -> list[Token]:
+    """Return the tokens of a text; a footnote to which nothing refers is a paragraph."""
+    env: dict[str, Any] = {}
+    tokens = _parser().parse(text, env)
+    notes = env.get("footnotes", {}).get("refs", {})
+    lost = {label.removeprefix(":") for label, number in notes.items() if number < 0}
+    if not lost:
+        return tokens
+    return _parser().parse(_NOTE.sub(lambda m: "" if m.group(1) in lost else m.group(), text))
 
 
 _CONTAINERS: dict[str, BlockKind] = {

@@ -10,6 +10,8 @@ import unicodedata
 MAX_SLUG_BYTES = 190
 """Bytes of a slug; with ``.md`` and a conflict suffix a file name stays under 255."""
 
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+"""How a terminal is told to set colours."""
 _CONTROL = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufffe\uffff\ud800-\udfff]"
 )
@@ -26,7 +28,7 @@ def clean_text(text: str) -> str:
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n")
     text = text.replace("\ufeff", "").replace("\u00a0", " ").replace("\u202f", " ")
-    return unicodedata.normalize("NFC", _CONTROL.sub("", text))
+    return unicodedata.normalize("NFC", _CONTROL.sub("", _TERMINAL.sub("", text)))
 
 
 def clean_line(text: str) -> str:

@@ -34,6 +34,8 @@ _COMMENTS = {
     ".pptx": (re.compile(r"ppt/comments/.*\.xml"), b"<p:cm "),
     ".xlsx": (re.compile(r"xl/comments.*\.xml"), b"<comment "),
 }
+_UNNAMED = re.compile(r"(?:sheet|лист)\s?\d*", re.IGNORECASE)
+"""What programs call a sheet that nobody named."""
 _SYMBOL = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "αβχδεφγηιϕκλμνοπθρστυϖωξψζΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ",
@@ -106,7 +108,8 @@ def read_xlsx(raw: bytes) -> Document:
                 rows = [row for row, _ in pairs]
                 n_formulas += sum(n for _, n in pairs)
             shown = [row for row in map(_shown, rows) if any(row)]
-            _add_line(builder, sheet.title if shown else "", level=2)
+            title = "" if _UNNAMED.fullmatch(sheet.title) else sheet.title
+            _add_line(builder, title if shown else "", level=2)
             _add_rows(builder, iter(shown))
         document = _finished(builder, values.properties, _comments(raw, ".xlsx"))
     finally:

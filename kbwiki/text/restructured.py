@@ -26,6 +26,8 @@ _INCLUDED = re.compile(
     re.MULTILINE,
 )
 """Files that a text wants to have in its place."""
+_CONTENTS = re.compile(r"\s*\.\. toctree::")
+"""Holds names of files and no words."""
 _UNSEEN = {
     "comment", "target", "substitution_definition", "raw", "image", "pending", "docinfo",
     "system_message", "meta", "label", "field_name",
@@ -118,6 +120,8 @@ class _Reader:
         for block in node.children:
             if block.tagname == "literal_block":
                 lines = block.astext().split("\n")
+                if _CONTENTS.match(lines[0]):
+                    continue
                 body = [line for line in lines[1:] if not re.match(r"\s*:[\w-]+:", line)]
                 inner = clean_text("\n".join(line.strip() for line in body))
                 for part in re.split(r"\n\s*\n", inner):

@@ -121,3 +121,47 @@ def test_what_is_no_text_is_refused() -> None:
 def test_bytes_that_no_text_holds_are_cleaned_away() -> None:
     raw = "\ufeffПа\x00мять\x07 хранит\r\nи\u0306х\rпрошлое\u00ad.".encode()
     assert read_document("a.txt", raw).text == "Память хранит й̆х прошлое.".replace("й̆х", "йх")
+
+
+SPOILT = "Модуль памяти хранит то, что его удивило, и отпускает прочее. "
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("utf-8", "cp1251"),
+        ("utf-8", "cp1252"),
+        ("utf-8", "latin-1"),
+        ("cp1251", "latin-1"),
+        ("cp1251", "koi8-r"),
+        ("cp866", "cp1251"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.md", "a.html"])
+def test_letters_that_were_read_wrong_once_and_saved_so_are_quarantined(
+    name: str, right: str, wrong: str
+) -> None:
+    spoilt = (SPOILT * 3).encode(right).decode(wrong, "replace")
+    page = f"<html><body><p>{spoilt}</p></body></html>" if name == "a.html" else spoilt
+    with pytest.raises(QuarantineError, match="its letters are those of"):
+        read_document(name, page.encode())
+    assert read_document(name, page.encode(), force=True).text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SPOILT,
+        "РАССРОЧКА ПРОЦЕССОРА. СРОКИ РАССМОТРЕНИЯ СПОРОВ РОССИИ И СССР.",
+        "Été, élève, à côté, où ça? Ça a été né là-bas, évidemment, même déjà.",
+        "Η μνήμη κρατά ό,τι την εξέπληξε και ξεχνά τα υπόλοιπα.",
+        "Память — «всё» №5 ©2024 ®. Я помню… It’s “fine”. Что?? Где???",
+    ],
+)
+def test_letters_that_are_right_are_let_be(text: str) -> None:
+    assert decode((text * 3).encode()).doubt == ""
+
+
+def test_letters_that_are_gone_are_no_text() -> None:
+    with pytest.raises(QuarantineError, match="question marks"):
+        read_document("a.txt", SPOILT.encode("ascii", "replace"))

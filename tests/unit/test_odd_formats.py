@@ -97,7 +97,7 @@ def test_a_formula_without_a_stored_value_is_shown_as_it_is_written() -> None:
     book = openpyxl.Workbook()
     book.active.append(["Сумма", "=1+2", None, 4])
     document = read_document("a.xlsx", _saved(book))
-    assert _blocks(document)[1:] == [("table", "Сумма | =1+2 |  | 4")]
+    assert _blocks(document) == [("table", "Сумма | =1+2 |  | 4")]
     assert document.notes == ("formulas without a stored value, shown as they are written: 1",)
 
 
@@ -105,7 +105,7 @@ def test_a_cell_in_the_last_corner_of_the_grid_costs_no_grid() -> None:
     book = openpyxl.Workbook()
     book.active["A1"], book.active["XFD1048576"] = "near", "далеко"
     document = read_document("a.xlsx", _saved(book))
-    assert _blocks(document)[1:] == [("table", "near"), ("table", "далеко")]
+    assert _blocks(document) == [("table", "near"), ("table", "далеко")]
 
 
 def test_a_spreadsheet_without_a_value_holds_no_text() -> None:
@@ -122,6 +122,7 @@ def test_a_spreadsheet_without_a_value_holds_no_text() -> None:
         (r"a\begin{comment}no\end{comment} b", "a\n\nb"),
         (r"\begin{tabular}{ll}a & b \\ \multicolumn{2}{c}{оба}\end{tabular}", "a | b\n\nоба"),
         (r"words \sqrt[ и слова", r"words \sqrt[ и слова"),
+        (r"\iffalse never \fi слова", "слова"),
         (r"\begin{tikzpicture}\draw (0,0);\end{tikzpicture} words", "words"),
     ],
 )
@@ -140,8 +141,8 @@ def test_marks_of_thanks_and_institutes_are_no_part_of_names() -> None:
     [
         (
             "a.tex",
-            r"\input{../other} \include{missing} \input bare words",
-            "../other, missing, bare",
+            r"\input{../other} \include{missing} \subfile{part} \input bare words",
+            "../other, missing, part, bare",
         ),
         ("a.rst", "Слова.\n\n.. include:: ../other\n", "../other"),
         ("a.rst", "Words.\n\n.. csv-table:: T\n   :file: /etc/passwd\n", "/etc/passwd"),
@@ -198,6 +199,8 @@ def test_greek_letters_of_the_font_symbol_are_read() -> None:
     [
         ("a,a\n1,2\n", "a: 1; a (2): 2", ""),
         ("sep=;\nимя;b\n1;2\n", "1\n\nb: 2", ""),
+        ("# выгрузка\nимя,b\n1,2\n", "# выгрузка\n\n1\n\nb: 2", ""),
+        ('имя,b\nx,"a \\"c\\", d"\n', 'x\n\nb: a "c", d', ""),
         ('b,c\n"open,x\n1,2\n', 'b: "open; c: x\n\nb: 1; c: 2', "quotation marks"),
     ],
 )
@@ -205,6 +208,51 @@ def test_odd_records_of_csv_lose_nothing(source: str, text: str, note: str) -> N
     document = read_document("a.csv", source.encode())
     assert document.text == text
     assert note in "".join(document.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "text"),
+    [
+        ("a.jsonl", '[\n {"a": "Память"},\n {"a": "b"}\n]', "a: Память\n\na: b"),
+        ("a.jsonl", '{"a": "Память"}{"a": "b"}\n', "a: Память\n\na: b"),
+        ("a.bib", '@misc{a, title="Память " # "модели"}', "Память модели"),
+        ("a.rst", "Слова.\n\n.. toctree::\n   :maxdepth: 2\n\n   intro\n   api\n", "Слова."),
+        ("a.md", "Слова.\n\n[^1]: Сноска без знака.\n", "Слова.\n\nСноска без знака."),
+        ("a.md", "```\n[^1]: code\n```\n", "[^1]: code"),
+        ("a.txt", "\x1b[31mCлова\x1b[0m here.", "Cлова here."),
+    ],
+)
+def test_odd_texts_lose_nothing_and_bring_no_junk(name: str, source: str, text: str) -> None:
+    document = read_document(name, source.encode())
+    assert (document.text, document.notes) == (text, ())
+
+
+def test_front_matter_in_toml_is_metadata() -> None:
+    source = '+++\ntitle = "Память"\nauthors = ["А. Ли"]\ndate = 2024-05-06\n+++\nСлова.\n'
+    document = read_document("a.md", source.encode())
+    assert (document.text, document.title, document.authors) == ("Слова.", "Память", ("А. Ли",))
+    assert document.year == 2024
+    assert read_document("a.md", b"+++\nno toml\n+++\n").text == "+++ no toml +++"
+
+
+def test_a_brace_that_is_never_closed_makes_no_endless_heading() -> None:
+    source = (
+        r"\documentclass{article}\begin{document}\section{Память {" + "слова и ещё слова. " * 30
+    )
+    document = read_document("a.tex", source.encode())
+    assert document.title == ""
+    assert "braces do not match" in document.notes[0]
+
+
+def test_outputs_of_a_notebook_that_are_formulas_are_read_and_others_named() -> None:
+    outputs = [
+        {"output_type": "execute_result", "data": {"text/latex": ["$x^2$"]}},
+        {"output_type": "display_data", "data": {"application/json": {"a": 1}}},
+    ]
+    cell = {"cell_type": "code", "source": "f()", "outputs": outputs}
+    document = read_document("a.ipynb", json.dumps({"nbformat": 4, "cells": [cell]}).encode())
+    assert document.text == "f()\n\n$x^2$"
+    assert document.notes == ("an output that is JSON alone was left out",)
 
 
 def test_many_bad_lines_are_one_note() -> None:
