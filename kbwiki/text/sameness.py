@@ -21,7 +21,7 @@ from kbwiki.text.glossary import glossary
 from kbwiki.text.lexicon import BACKGROUND, BARE_METHODS, BARE_NAMES, CONTRASTS
 from kbwiki.text.normal import canonical_key
 from kbwiki.text.terms import head_of
-from kbwiki.text.words import is_rare, is_russian, lang_of, lemma_key
+from kbwiki.text.words import is_known, is_rare, is_russian, lang_of, lemma_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,6 +50,13 @@ NEAR_SOUND = 0.75
 NEAR_SHARE = 0.5
 MIN_NEAR = 3
 SAME_LANG_CSLS = 0.015
+"""CSLS of two names of one language that stand among the same others; of the very nearest:"""
+SHARED_CSLS = 0.03
+"""that share a word,"""
+NAME_CSLS = 0.05
+"""that are a proper name alone and with its kind."""
+NEAR_RANK = 2
+"""How far down in the other's list either of two synonyms may stand, itself the first, from 0."""
 MAX_WITHIN = 5000
 """Concepts of a language beyond which nobody could look at all that may be synonyms."""
 MAX_MET = 1
@@ -285,18 +292,36 @@ def _within(concepts: list[Named], vectors: "Floats") -> list[Likeness]:
             continue
         a, b = concepts[i], concepts[j]
         csls, ranks, _ = tables.compare(i, j)
-        words = [set(lemma_key(c.title).split()) for c in (a, b)]
         shared = _share(a, b)
-        if any(_is_name(c.title) for c in (a, b)):
-            continue
         # Each stands first in its own list, so the other is its nearest at rank 1.
-        is_nearest = ranks[1] == 1 and (not words[0] & words[1] or _are_parallel(a.title, b.title))
-        is_near = shared >= NEAR_SHARE and not (words[0] <= words[1] or words[1] <= words[0])
-        if csls >= SAME_LANG_CSLS and ranks[1] <= DOUBT_RANKS[1] and (is_nearest or is_near):
+        if _is_doubtful(a, b, csls, ranks[1], shared):
             reason = f"vectors {csls:+.3f}, ranks {ranks[0]} and {ranks[1]}"
             reason += f"; shares {shared:.2f} of its neighbours" if shared else ""
             out.append(_pair(a, b, "meaning", False, 0.5 + 5 * csls, reason))
     return out
+
+
+def _is_doubtful(a: Named, b: Named, csls: float, rank: int, shared: float) -> bool:
+    """Tell whether somebody should look at two names of one language; ``rank`` is the worse.
+
+    They may be synonyms if each is of the other's nearest and they have no word in common, or one
+    head; the very nearest may share any words, or be a proper name and the same with its kind.
+    """
+    one, other = (set(lemma_key(c.title).split()) for c in (a, b))
+    is_within = one <= other or other <= one
+    if any(_is_name(c.title) for c in (a, b)):
+        return is_within and rank == 1 and csls >= NAME_CSLS and _is_common(one ^ other)
+    if not one & other or _are_parallel(a.title, b.title):
+        is_near = rank <= NEAR_RANK and csls >= 0 and (a.kind != "person" or bool(one & other))
+    else:
+        is_near = rank == 1 and csls >= SHARED_CSLS and not is_within
+    among = shared >= NEAR_SHARE and not is_within
+    return is_near or (among and csls >= SAME_LANG_CSLS and rank <= DOUBT_RANKS[1])
+
+
+def _is_common(words: set[str]) -> bool:
+    """Tell whether words are of the dictionary: what kind of thing a name is."""
+    return all(is_known(word, "en") and not re.search(r"\d", word) for word in words)
 
 
 def _are_parallel(first: str, second: str) -> bool:

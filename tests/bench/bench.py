@@ -129,7 +129,7 @@ def _edges(name: str, split: str = "unseen") -> None:
 
 def _same() -> None:
     """Print how well names are told apart, and how long it takes."""
-    for file in ("same.tsv", "same_new.tsv", "same_blind.tsv"):
+    for file in ("same.tsv", "same_new.tsv", "same_blind.tsv", "same_fresh.tsv"):
         path = ROOT / "tests" / "data" / file
         seconds, lines = kbwiki("eval", "same", str(path), "--json", folder=ROOT)
         _same_rows(file, lines)
