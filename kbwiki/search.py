@@ -16,10 +16,10 @@ from kbwiki.question import (
     find_named,
     has_content,
     is_about,
-    is_language,
     lang_of_question,
 )
 from kbwiki.records import Chain, Hit, Lang, Step
+from kbwiki.support import is_sure, judge_support
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.vectors import literal
 
@@ -31,21 +31,6 @@ MODES: tuple[Mode, ...] = ("text", "vector", "graph", "hybrid")
 KINDS = {"source": "chunk", "concept": "concept", "article": "article", "answer": "answer"}
 """What can be searched, as people name it, and its kind in the index."""
 MAX_BETWEEN = 5
-MIN_SUPPORT = 4.5
-"""Ten times the share of the question that words cover, plus how many deviations the best vector
-stands out, plus one for a named concept with a source of its own. Every question of the demo and
-of MuSiQue reaches it on its own store; of 300 questions of MuSiQue, HotpotQA and XQuAD, 16 do on
-the demo store.
-"""
-_SURE_WORDS = 0.25
-_MIN_WORDS = 0.1
-"""Of a question's weight, where words alone can tell: 68 of 68 questions of the demo reach it on
-its own store, of 160 of MuSiQue and XQuAD 8.
-"""
-_MIN_CROWD = 100
-"""Entries below which nothing can stand out."""
-_MIN_FOREIGN = 2.7
-"""Deviations alone, where the store holds nothing in the question's language."""
 _PER_PAGE = 2
 """Passages of one page among the hits."""
 _APART = 4
@@ -128,13 +113,12 @@ def search(database: Database, query: Query, embedder: "Embedder | None") -> Fou
         ranked = _for_several(ranked, named, _shared_rows(database, common, pools))
     chosen = _distinct(ranked, query.k)
     hits = [_on_path(hit, between) for hit in _hits(database, query.question, chosen, named)]
-    stands_out = _stands_out(query.question, rows, named, sizes.get(lang, 0))
-    if embedder is None or query.mode == "text":
-        is_supported = max((row["words"] for row in rows), default=0.0) >= _MIN_WORDS
-    else:
-        is_supported = stands_out or _is_near(query.question, rows, sizes.get(lang, 0))
+    by_words = embedder is None or query.mode == "text"
+    support = judge_support(query.question, rows, named, sizes.get(lang, 0), by_words)
     entries = tuple(row["entry_id"] for row in rows)
-    return Found(hits, lang, is_supported, stands_out, True, entries, named, between, shared)
+    return Found(
+        hits, lang, support.is_supported, support.stands_out, True, entries, named, between, shared
+    )
 
 
 def search_judged(database: Database, query: Query, embedder: "Embedder | None") -> Found:
@@ -156,27 +140,6 @@ def usable_embedder(database: Database, embedder: "Embedder") -> str:
     if stored != embedder.name:
         return f"its vectors are of {stored}, not {embedder.name}; run `kbwiki embed --replace`"
     return ""
-
-
-def _stands_out(
-    question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], n_same_lang: int
-) -> bool:
-    """Tell whether words and vectors together speak for the hits of a question.
-
-    A cosine says little by itself: something is nearest to any noise. So it is measured against the
-    other cosines, and counts alone only where no word can be shared and the question is language.
-    """
-    words = max((row["words"] for row in rows), default=0.0)
-    deviations = max((row["deviations"] for row in rows), default=0.0)
-    is_named = any(concept.source_id for concept in named)
-    if words >= _SURE_WORDS or 10 * words + deviations + is_named >= MIN_SUPPORT:
-        return True
-    return not n_same_lang and deviations >= _MIN_FOREIGN and is_language(question)
-
-
-def _is_near(question: str, rows: Sequence[dict[str, Any]], n_same_lang: int) -> bool:
-    """Tell whether the store is too small for anything to stand out of it."""
-    return 0 < n_same_lang < _MIN_CROWD and bool(rows) and is_language(question)
 
 
 def _vector(embedder: "Embedder | None", query: Query) -> str | None:
@@ -211,8 +174,7 @@ def _merged(rows: Sequence[dict[str, Any]], query: Query, lang: str) -> list[dic
     if query.mode in {"graph", "hybrid"}:
         merged = sorted(rows, key=lambda row: (-row["score"], row["pool"] != lang))
         own = [row for row in merged if row["pool"] == lang]
-        is_sure = max((row["words"] for row in own), default=0.0) >= _SURE_WORDS
-        lead = own[:1] if is_sure else []
+        lead = own[:1] if is_sure(own) else []
         place = f"no. 1 in {lang}" if lead != merged[:1] else ""
         rest = [{**row, "place": ""} for row in merged if row not in lead]
         return [{**row, "place": place} for row in lead] + rest

@@ -11,4 +11,5 @@ select 'answer', id, text_sha, question, lang from kb.answer
 union all
 select 'memory', id, text_sha, cleaned, 'memory/' || lang from kb.memory
 union all
-select 'background', id, text_sha, text, 'background' from kb.background where exists (select from kb.memory);
+select 'background', id, text_sha, text, 'background' from kb.background
+where exists (select from kb.memory) or exists (select from kb.source);

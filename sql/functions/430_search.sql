@@ -2,10 +2,10 @@
 -- the plans of these long queries.
 
 -- Words weigh twice as much as they cover of the question; vectors decide where words say little. Without
--- question_vector words alone decide. deviations: how far the cosine stands out of its pool.
+-- question_vector words alone decide. cosine: as it is; deviations: how far it stands out of its pool.
 create or replace function kb.search_text(
     question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], max_hits int
-) returns table (pool text, entry_id bigint, score real, words real, vectors real, deviations real)
+) returns table (pool text, entry_id bigint, score real, words real, vectors real, cosine real, deviations real)
 language plpgsql stable
 set search_path = pg_catalog, public
 set jit = off
@@ -26,7 +26,7 @@ begin
     ),
     -- what words found and vectors did not is compared with the question too
     far as (
-        select w.entry_id, (v.cosine - s.mean) / greatest(s.best - s.mean, 1e-6) as score
+        select w.entry_id, v.cosine, (v.cosine - s.mean) / greatest(s.best - s.mean, 1e-6) as score
         from (
             select o.entry_id, o.pool, e.text_sha from word o join kb.entry e on e.id = o.entry_id
             where not exists (select from near n where n.entry_id = o.entry_id)
@@ -38,7 +38,8 @@ begin
     )
     select coalesce(w.pool, n.pool), coalesce(w.entry_id, n.entry_id),
            ((2 * coalesce(w.score, 0) + greatest(coalesce(n.score, f.score, 0), 0)) / 3)::real,
-           coalesce(w.score, 0)::real, coalesce(n.score, f.score, 0)::real, coalesce(n.deviations, 0)::real
+           coalesce(w.score, 0)::real, coalesce(n.score, f.score, 0)::real,
+           coalesce(n.mean + n.score * (n.best - n.mean), f.cosine)::real, coalesce(n.deviations, 0)::real
     from word w
     full join near n on n.entry_id = w.entry_id
     left join far f on f.entry_id = w.entry_id;
@@ -182,8 +183,8 @@ $$;
 create or replace function kb.search_entries(
     question text, question_vector text, model_name text, pools text[], kinds text[], sources bigint[], mode text,
     named bigint[], max_hits int
-) returns table (pool text, entry_id bigint, score real, words real, vectors real, graph real, deviations real,
-                 seed_id bigint, concept_id bigint, edge_id bigint)
+) returns table (pool text, entry_id bigint, score real, words real, vectors real, graph real, cosine real,
+                 deviations real, seed_id bigint, concept_id bigint, edge_id bigint)
 language plpgsql stable
 set search_path = pg_catalog
 set jit = off
@@ -195,13 +196,13 @@ begin
     return query
     with hit as materialized (
         select t.pool, t.entry_id, case mode when 'text' then t.words when 'vector' then greatest(t.vectors, 0) else t.score end as score,
-               t.words, t.vectors, t.deviations
+               t.words, t.vectors, t.cosine, t.deviations
         from kb.search_text(case when mode = 'vector' then '' else question end,
                             case when mode = 'text' then null else question_vector end,
                             model_name, pools, kinds, sources, 200) t
     ),
     ranked as (
-        select h.pool, h.entry_id, h.score, h.words, h.vectors, h.deviations,
+        select h.pool, h.entry_id, h.score, h.words, h.vectors, h.cosine, h.deviations,
                h.score / nullif(max(h.score) over (partition by h.pool), 0) as scaled,
                row_number() over (partition by h.pool order by h.score desc, h.entry_id) as rank
         from hit h
@@ -228,7 +229,7 @@ begin
     ),
     joined as (
         select e.pool, e.id, coalesce(r.scaled, 0) as text_score, coalesce(r.score, 0) as hit_score,
-               coalesce(r.words, 0) as words, coalesce(r.vectors, 0) as vectors, coalesce(r.deviations, 0) as deviations,
+               coalesce(r.words, 0) as words, coalesce(r.vectors, 0) as vectors, r.cosine, coalesce(r.deviations, 0) as deviations,
                coalesce(v.share, 0) as share, v.seed_id, v.concept_id, v.edge_id
         from ranked r full join visited v on v.entry_id = r.entry_id
         cross join lateral (
@@ -237,12 +238,13 @@ begin
         ) e
     ),
     scaled as (
-        select j.pool, j.id, j.hit_score, j.words, j.vectors, j.deviations, j.text_score,
+        select j.pool, j.id, j.hit_score, j.words, j.vectors, j.cosine, j.deviations, j.text_score,
                sqrt(j.share / nullif(max(j.share) over (), 0)) as walked, j.seed_id, j.concept_id, j.edge_id
         from joined j
     ),
     mixed as (
-        select s.pool, s.id, s.words, s.vectors, coalesce(s.walked, 0) as walked, s.deviations, s.seed_id, s.concept_id, s.edge_id,
+        select s.pool, s.id, s.words, s.vectors, coalesce(s.walked, 0) as walked, s.cosine, s.deviations,
+               s.seed_id, s.concept_id, s.edge_id,
                case mode when 'graph' then coalesce(s.walked, 0)
                          when 'hybrid' then case when s.text_score = 1 and cardinality(named) = 0 then 1
                                                  else 0.3 * s.text_score + 0.7 * coalesce(s.walked, 0) end
@@ -250,12 +252,12 @@ begin
         from scaled s
     ),
     final as (
-        select m.pool, m.id, m.score, m.words, m.vectors, m.walked, m.deviations, m.seed_id, m.concept_id, m.edge_id,
+        select m.pool, m.id, m.score, m.words, m.vectors, m.walked, m.cosine, m.deviations, m.seed_id, m.concept_id, m.edge_id,
                row_number() over (partition by m.pool order by m.score desc, m.id) as rank
         from mixed m
         where m.score > 0
     )
-    select f.pool, f.id, f.score::real, f.words::real, f.vectors::real, f.walked::real, f.deviations::real,
+    select f.pool, f.id, f.score::real, f.words::real, f.vectors::real, f.walked::real, f.cosine, f.deviations::real,
            f.seed_id, f.concept_id, f.edge_id
     from final f
     where f.rank <= max_hits;

@@ -31,7 +31,10 @@ where (%(source)s::text is null
 order by s.id;
 
 -- name: search_entries
+-- nearness: how far a text is on the way from everyday sentences (0) to the question itself (1); null where the
+-- store has no vectors of them. A name is a concept of which nothing else is indexed.
 select s.pool, s.entry_id, s.score, s.words, s.vectors, s.graph, s.deviations, s.seed_id, s.concept_id, s.edge_id,
+       (s.cosine - b.cosine) / greatest(1 - b.cosine, 1e-6) as nearness, e.kind = 'concept' and c.definition = '' as is_name,
        e.kind, case when e.kind = 'answer' then 'answer/' || e.record_id
                     when e.concept_id is not null then 'concept/' || e.concept_id
                     else 'source/' || e.source_id end as page,
@@ -41,6 +44,10 @@ from kb.search_entries(%(question)s, %(vector)s, %(model)s, %(pools)s::text[], %
                        %(sources)s::bigint[], %(mode)s, %(named)s::bigint[], %(n)s) s
 join kb.entry e on e.id = s.entry_id
 left join kb.concept c on c.id = e.concept_id
+cross join (
+    select avg(k.cosine) as cosine
+    from kb.cosines(%(vector)s, %(model)s, array(select g.text_sha from kb.background g)) k
+) b
 order by s.pool, s.score desc, s.entry_id;
 
 -- name: find_concept_entries

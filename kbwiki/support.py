@@ -1,0 +1,86 @@
+"""Whether a store speaks of a question: what words and vectors say for the best of what was found.
+
+Something is nearest to any question, so a cosine says nothing by itself. It is measured against the
+other cosines of its pool, and against those of everyday sentences (kb.background).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kbwiki.question import Named, is_language
+
+_MIN_SUPPORT = 4.5
+"""Ten times the share of the question that words cover, plus how many deviations the best vector
+stands out, plus one for a named concept with a source of its own.
+"""
+_SURE_WORDS = 0.25
+_MIN_FIT = 0.47
+"""Share of the question that words cover, plus nearness, of one text: how far it is on the way from
+everyday sentences to the question. Of 568 questions of the demo, MuSiQue, HotpotQA, XQuAD and
+LiHua-World on their own stores all reach it; of 540 of others on the demo store, four.
+"""
+_MIN_WORDS = 0.1
+"""Of a question's weight, where words alone can tell: 68 of 68 questions of the demo reach it on
+its own store, of 160 of MuSiQue and XQuAD 8.
+"""
+_MIN_CROWD = 100
+"""Entries below which nothing can stand out."""
+_MIN_FOREIGN_FIT = 0.17
+_MIN_FOREIGN = 2.7
+"""The same where the store holds nothing in the question's language, so that no word can be shared;
+deviations, where it has no vectors of everyday sentences yet.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether something speaks for what was found, and whether in a store of any size."""
+
+    is_supported: bool
+    stands_out: bool
+
+
+def judge_support(
+    question: str,
+    rows: Sequence[dict[str, Any]],
+    named: Sequence[Named],
+    n_same_lang: int,
+    by_words: bool,
+) -> Support:
+    """Judge the rows of search_entries; ``by_words``: by them alone, for lack of vectors.
+
+    ``n_same_lang`` is how many entries the store holds in the question's language.
+    """
+    stands_out = _stands_out(question, rows, named, n_same_lang)
+    if by_words:
+        return Support(_most(rows, "words") >= _MIN_WORDS, stands_out)
+    # A store too small for anything to stand out of it.
+    is_near = 0 < n_same_lang < _MIN_CROWD and bool(rows) and is_language(question)
+    return Support(stands_out or is_near, stands_out)
+
+
+def is_sure(rows: Sequence[dict[str, Any]]) -> bool:
+    """Tell whether words alone speak for some of these rows."""
+    return _most(rows, "words") >= _SURE_WORDS
+
+
+def _stands_out(
+    question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], n_same_lang: int
+) -> bool:
+    # The vector of a name of which nothing else is known is close to any short question.
+    texts = [row for row in rows if not row["is_name"]]
+    knows_near = any(row["nearness"] is not None for row in texts)
+    fit = max((row["words"] + (row["nearness"] or 0.0) for row in texts), default=0.0)
+    is_named = any(concept.source_id for concept in named)
+    support = 10 * _most(rows, "words") + _most(texts, "deviations") + is_named
+    if (is_sure(rows) or support >= _MIN_SUPPORT) and (fit >= _MIN_FIT or not knows_near):
+        return True
+    if n_same_lang or not is_language(question):
+        return False
+    # No word can be shared.
+    return fit >= _MIN_FOREIGN_FIT if knows_near else _most(rows, "deviations") >= _MIN_FOREIGN
+
+
+def _most(rows: Sequence[dict[str, Any]], name: str) -> float:
+    return max((row[name] for row in rows), default=0.0)
