@@ -72,17 +72,20 @@ def is_sure(rows: Sequence[dict[str, Any]]) -> bool:
 def _stands_out(
     question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], n_same_lang: int
 ) -> bool:
-    # The vector of a name of which nothing else is known is close to any short question.
-    texts = [row for row in rows if not row["is_name"]]
     # No word can be shared with a store in another language alone.
     is_foreign = not n_same_lang and is_language(question)
-    if any(row["nearness"] is not None for row in texts):
-        fit = max(row["words"] + (row["nearness"] or 0.0) for row in texts)
+    if any(row["nearness"] is not None for row in rows):
+        fit = max(row["words"] + _nearness(row) for row in rows)
         return bool(fit >= (_MIN_FOREIGN_FIT if is_foreign else _MIN_FIT))
     is_named = any(concept.source_id for concept in named)
     deviations = _most(rows, "deviations")
     support = 10 * _most(rows, "words") + deviations + is_named
     return is_sure(rows) or support >= _MIN_SUPPORT or (is_foreign and deviations >= _MIN_FOREIGN)
+
+
+def _nearness(row: dict[str, Any]) -> float:
+    # A name of which nothing else is known is close to any short question.
+    return 0.0 if row["is_name"] else row["nearness"] or 0.0
 
 
 def _most(rows: Sequence[dict[str, Any]], name: str) -> float:

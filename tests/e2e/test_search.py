@@ -151,7 +151,9 @@ def test_an_unknown_source_is_told(run: Run) -> None:
         "zzyzx blorp quux frobnicate",
         "абырвалг глокая куздра",
         "how tall is the Eiffel tower",
+        "what to feed a hamster",
         "купить билет на поезд до Казани",
+        "рецепт блинов на молоке",
     ],
 )
 def test_no_passage_no_answer(run: Run, question: str) -> None:
