@@ -114,7 +114,7 @@ def search(database: Database, query: Query, embedder: "Embedder | None") -> Fou
     chosen = _distinct(ranked, query.k)
     hits = [_on_path(hit, between) for hit in _hits(database, query.question, chosen, named)]
     by_words = embedder is None or query.mode == "text"
-    support = judge_support(query.question, rows, named, sizes.get(lang, 0), by_words)
+    support = judge_support(query.question, rows, named, sizes, by_words)
     entries = tuple(row["entry_id"] for row in rows)
     return Found(
         hits, lang, support.is_supported, support.stands_out, True, entries, named, between, shared

@@ -4,11 +4,11 @@ Something is nearest to any question, so a cosine says nothing by itself. It is 
 other cosines of its pool, and against those of everyday sentences (kb.background).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kbwiki.question import Named, is_language
+from kbwiki.question import Named, is_language, lang_of_question
 
 _MIN_FIT = 0.48
 """Share of a question that the words of one text cover, plus how far its vector is on the way from
@@ -17,6 +17,10 @@ HotpotQA, XQuAD, LiHua-World) do not reach it; of 540 that are foreign to the de
 """
 _MIN_FOREIGN_FIT = 0.17
 """The same where the store holds nothing in the question's language: 569 of 595."""
+_MIN_NEAR = 0.05
+"""The same in a small store, which is about little: below, a text is no closer to a question than
+everyday sentences are. All 595 of XQuAD in the other language reach it.
+"""
 _MIN_SUPPORT = 4.5
 _SURE_WORDS = 0.25
 _MIN_FOREIGN = 2.7
@@ -29,12 +33,7 @@ _MIN_WORDS = 0.1
 its own store, of 160 of MuSiQue and XQuAD 8.
 """
 _MIN_CROWD = 100
-"""Entries below which nothing can stand out."""
-_MIN_FOREIGN_FIT = 0.17
-_MIN_FOREIGN = 2.7
-"""The same where the store holds nothing in the question's language, so that no word can be shared;
-deviations, where it has no vectors of everyday sentences yet.
-"""
+"""Entries below which a store is small: nothing stands out by its deviations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +48,26 @@ def judge_support(
     question: str,
     rows: Sequence[dict[str, Any]],
     named: Sequence[Named],
-    n_same_lang: int,
+    sizes: Mapping[str, int],
     by_words: bool,
 ) -> Support:
     """Judge the rows of search_entries; ``by_words``: by them alone, for lack of vectors.
 
-    ``n_same_lang`` is how many entries the store holds in the question's language.
+    ``sizes`` are the numbers of entries of the store by their language.
     """
-    stands_out = _stands_out(question, rows, named, n_same_lang)
-    if by_words:
-        return Support(_most(rows, "words") >= _MIN_WORDS, stands_out)
+    n_same_lang = sizes.get(lang_of_question(question), 0)
+    # No word can be shared with a store in another language alone.
+    is_foreign = not n_same_lang and is_language(question)
     # A store too small for anything to stand out of it.
     is_near = 0 < n_same_lang < _MIN_CROWD and bool(rows) and is_language(question)
+    if any(row["nearness"] is not None for row in rows):
+        fit = max(row["words"] + _nearness(row) for row in rows)
+        stands_out = fit >= (_MIN_FOREIGN_FIT if is_foreign else _MIN_FIT)
+        is_near = is_near and fit >= _MIN_NEAR
+    else:
+        stands_out = _stands_apart(rows, named, is_foreign)
+    if by_words:
+        return Support(_most(rows, "words") >= _MIN_WORDS, stands_out)
     return Support(stands_out or is_near, stands_out)
 
 
@@ -69,14 +76,7 @@ def is_sure(rows: Sequence[dict[str, Any]]) -> bool:
     return _most(rows, "words") >= _SURE_WORDS
 
 
-def _stands_out(
-    question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named], n_same_lang: int
-) -> bool:
-    # No word can be shared with a store in another language alone.
-    is_foreign = not n_same_lang and is_language(question)
-    if any(row["nearness"] is not None for row in rows):
-        fit = max(row["words"] + _nearness(row) for row in rows)
-        return bool(fit >= (_MIN_FOREIGN_FIT if is_foreign else _MIN_FIT))
+def _stands_apart(rows: Sequence[dict[str, Any]], named: Sequence[Named], is_foreign: bool) -> bool:
     is_named = any(concept.source_id for concept in named)
     deviations = _most(rows, "deviations")
     support = 10 * _most(rows, "words") + deviations + is_named

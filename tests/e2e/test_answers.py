@@ -1,5 +1,6 @@
 """Answers that are filed: pages with citations, found by search, made anew when sources change."""
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -246,6 +247,18 @@ def test_a_store_without_vectors_searches_by_words_and_says_so(run: Run, url: st
     assert code == 0
     assert "правило-хебба" in out
     assert "run `kbwiki embed --replace`" in err
+
+
+def test_a_small_store_quotes_across_languages_what_speaks_of_the_question_alone(run: Run) -> None:
+    def quoted(question: str) -> str:
+        lines = [json.loads(line) for line in run("query", question, "--json")[1].splitlines()]
+        answers = [line["answer"] for line in lines if "answer" in line]
+        return " ".join(statement["text"] for answer in answers for statement in answer)
+
+    assert "parallel algorithm" in quoted("как работает ассоциативное сканирование?")
+    assert "нейронов" in quoted("what is Hebb's rule?")
+    assert quoted("how to choose winter tyres") == ""
+    assert run("query", "рецепт блинов на молоке")[:2] == (4, "Ничего не нашлось.\n")
 
 
 def test_a_store_with_one_chunk_is_searched(run: Run, tmp_path: Path) -> None:
