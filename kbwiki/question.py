@@ -76,13 +76,6 @@ def find_named(database: Database, question: str) -> list[Named]:
     return list(out.values())
 
 
-def has_content(question: str) -> bool:
-    """Tell whether a question holds a word that something can be looked for by."""
-    from kbwiki.text.asking import content_words
-
-    return bool(content_words(question))
-
-
 def unnamed_words(question: str, named: Sequence[Named]) -> list[str]:
     """Return the words that say what a question is about, but those of concepts it names."""
     from kbwiki.text.asking import asked_words
@@ -91,8 +84,12 @@ def unnamed_words(question: str, named: Sequence[Named]) -> list[str]:
     return [
         word.text
         for word in sorted(firsts.values(), key=lambda w: w.start)
-        if not any(concept.start <= word.start < concept.end for concept in named)
+        if not _is_inside(word.start, named)
     ]
+
+
+def _is_inside(at: int, named: Sequence[Named]) -> bool:
+    return any(concept.start <= at < concept.end for concept in named)
 
 
 def is_unknown(word: str) -> bool:
@@ -106,10 +103,14 @@ def suggest(database: Database, question: str, named: Sequence[Named]) -> list[s
     """Return names of concepts that a question may have meant: those like its words that neither a
     text nor a dictionary holds.
     """
+    from kbwiki.text.asking import plain_words
+
     # The texts are asked first: a dictionary takes a fifth of a second to load.
-    held = {"words": unnamed_words(question, named)}
-    strange = [row["word"] for row in database.dicts("list_strange_words", held)]
-    words = [word for word in strange if is_unknown(word)]
+    plain = [w.text for w in plain_words(question) if not _is_inside(w.start, named)]
+    strange = {row["word"] for row in database.dicts("list_strange_words", {"words": plain})}
+    if not strange:
+        return []
+    words = [w for w in unnamed_words(question, named) if w in strange and is_unknown(w)]
     params = {"words": words, "question": canonical_key(question), "n": _N_MEANT}
     return [row["name"] for row in database.dicts("suggest_names", params)] if words else []
 

@@ -14,12 +14,12 @@ from kbwiki.errors import InputError
 from kbwiki.question import (
     Named,
     find_named,
-    has_content,
     is_about,
     lang_of_question,
 )
 from kbwiki.records import Chain, Hit, Lang, Step
 from kbwiki.support import is_sure, judge_support
+from kbwiki.text.asking import has_content
 from kbwiki.text.normal import canonical_key, clean_line
 from kbwiki.vectors import literal
 

@@ -1,11 +1,13 @@
 """An answer without a model: which sentences of passages it quotes, and which words ask."""
 
 import pytest
+from simplemma.strategies.dictionaries.dictionary_factory import DefaultDictionaryFactory
 
 from kbwiki.cli.words import words_last
 from kbwiki.engines.quoting import quotable_in, quote_answer
 from kbwiki.records import Passage
-from kbwiki.text.asking import asked_words, content_words
+from kbwiki.text.asking import asked_words, content_words, has_content
+from kbwiki.text.lexicon import ASKING, FUNCTION
 
 SAID = {
     "en": "Arora et al. measured recall in small models, and Mamba fell behind in 2023.",
@@ -59,7 +61,7 @@ def test_words_that_put_a_question_are_not_what_it_asks_about(
     question: str, asked: list[str]
 ) -> None:
     assert [word.text for word in asked_words(question)] == asked
-    assert bool(content_words(question)) == bool(asked)
+    assert bool(content_words(question)) == has_content(question) == bool(asked)
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,10 @@ def test_words_that_put_a_question_are_not_what_it_asks_about(
 )
 def test_what_can_be_no_option_is_words(args: list[str], read: list[str]) -> None:
     assert words_last(args, {"--source", "-k"}) == read
+
+
+def test_no_form_of_a_word_without_meaning_is_taken_for_one_with() -> None:
+    dictionary = DefaultDictionaryFactory().get_dictionary("en")
+    forms = [form for form, of in dictionary.items() if of in ASKING | FUNCTION]
+    assert len(forms) > 200
+    assert not [form for form in forms if has_content(form) and not content_words(form)]
