@@ -104,6 +104,8 @@ def _checked(name: str, size: int) -> Member | None:
     """Return a member with its problem; None where it is hidden."""
     path = PurePosixPath(name.replace("\\", "/"))
     shown = "/".join(part for part in path.parts if part not in {"/", ".."})
+    if not shown:
+        return Member("one without a name", size, problem="it has no name", hint="Pack it anew.")
     if path.is_absolute() or ".." in path.parts or path.parts[0].endswith(":"):
         return Member(shown, size, problem="its path leads outside its archive", hint="Rename it.")
     if any(part.startswith(".") or part == "__MACOSX" for part in path.parts):

@@ -98,10 +98,15 @@ def read_xlsx(raw: bytes) -> Document:
     """
     builder = Builder()
     n_formulas = 0
+    broken: list[str] = []
     values, formulas = _book(raw, are_values=True), _book(raw, are_values=False)
     try:
         for at, sheet in enumerate(values.worksheets):
-            rows = list(_rows(sheet))
+            try:
+                rows = list(_rows(sheet))
+            except (*FAULTS, SyntaxError):  # the latter is what a parser of XML raises
+                broken.append(sheet.title)
+                continue
             if any(None in row for row in rows):
                 written = _rows(formulas.worksheets[at])
                 pairs = [_filled(*pair) for pair in zip(rows, written, strict=True)]
@@ -115,6 +120,14 @@ def read_xlsx(raw: bytes) -> Document:
     finally:
         values.close()
         formulas.close()
+    if broken:
+        n_sheets = len(values.worksheets)
+        notes = [f"sheet {title}: it is broken; it was left out" for title in broken]
+        document = replace(
+            document,
+            notes=(*document.notes, *notes),
+            coverage=(n_sheets - len(broken), n_sheets),
+        )
     if n_formulas:
         note = f"formulas without a stored value, shown as they are written: {n_formulas}"
         document = replace(document, notes=(*document.notes, note))

@@ -174,9 +174,11 @@ def test_links_and_archives_in_archives_are_refused(tmp_path: Path) -> None:
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
         archive.addfile(tarfile.TarInfo("inner.zip"))
+        archive.addfile(tarfile.TarInfo(""))
     assert {m.name: m.problem for m in list_members(path).members} == {
         "link.md": "it is no regular file",
         "inner.zip": "it is an archive in an archive",
+        "one without a name": "it has no name",
     }
 
 

@@ -108,6 +108,20 @@ def test_a_cell_in_the_last_corner_of_the_grid_costs_no_grid() -> None:
     assert _blocks(document) == [("table", "near"), ("table", "далеко")]
 
 
+def test_a_broken_sheet_costs_no_other() -> None:
+    book = openpyxl.Workbook()
+    book.active.append(["Память"])
+    book.create_sheet("Вторая").append(["lost"])
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(_saved(book))) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            cut = -40 if name.endswith("sheet2.xml") else None
+            new.writestr(name, old.read(name)[:cut])
+    document = read_document("a.xlsx", out.getvalue())
+    assert (document.text, document.coverage) == ("Память", (1, 2))
+    assert document.notes == ("sheet Вторая: it is broken; it was left out",)
+
+
 def test_a_spreadsheet_without_a_value_holds_no_text() -> None:
     with pytest.raises(InputError, match="no text"):
         read_document("a.xlsx", _saved(openpyxl.Workbook()))
