@@ -79,7 +79,7 @@ def parse(job: Job) -> Parsed:
 def limit_of(job: Job) -> float:
     """Return the seconds of processor time that reading a file may take; infinite if forced.
 
-    Some twenty times what the slowest of whole files of that size was seen to take.
+    Several times what the slowest whole file of that size was seen to take.
     """
     if job.force:
         return math.inf
