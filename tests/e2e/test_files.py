@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import NO_EMBED, Quiet, Store
+from conftest import NO_EMBED, ROOT, Quiet, Store
 
 from kbwiki.pipeline import Report, run_stages, stage_named
-from kbwiki.stages import ingest
+from kbwiki.stages import ingest, reading
 from kbwiki.stages.files import Found, find_files, path_of, uri_of
 
 NOTE = "# {0}\n\n**{0}** — это способ хранить прошлое. В тексте {0} встречается ещё раз.\n"
@@ -46,6 +46,25 @@ def test_a_renamed_file_is_one_source_under_its_new_name(store: Store, notes: Pa
     assert _uris(store) == ["notes/b.md", "notes/новое имя.md"]
     page = store.files()["sources/линейное-внимание.md"].decode()
     assert 'uri: "notes/новое имя.md"' in page
+
+
+def test_a_file_that_takes_too_long_is_named_and_all_else_is_taken_in(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = store.root / "notes"
+    folder.mkdir()
+    (folder / "b.md").write_text(NOTE.format("Сеть Хопфилда"), "utf-8")
+    shutil.copy(ROOT / "tests" / "data" / "pdf" / "columns_ru.pdf", folder / "a.pdf")
+    for name in ("LEAST_S", "PER_MB_S"):
+        monkeypatch.setattr(reading, name, 0.001)
+    [(item, why)] = store.build(folder, names=("ingest",))["ingest"].failures
+    assert (item, "reading it took over 0.001" in why) == ("notes/a.pdf", True)
+    assert _uris(store) == ["notes/b.md"]
+    services = store.services(folder)
+    services.force = True
+    [report] = run_stages([stage_named("ingest")], services, Quiet())
+    assert report.failures == ()
+    assert _uris(store) == ["notes/a.pdf", "notes/b.md"]
 
 
 def test_files_of_kinds_that_nothing_reads_are_counted(store: Store, notes: Path) -> None:
