@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -277,6 +277,33 @@ class SentenceTransformers:
             except (OSError, ValueError):
                 self._request.on_notice(f"downloading {self._source} from the Hugging Face hub")
         return SentenceTransformer(self._source)
+
+
+class Remembering:
+    """An embedder that keeps the vectors of the last questions: agents ask in parts, and again."""
+
+    def __init__(self, inner: Embedder, n_kept: int = 1000) -> None:
+        self._inner = inner
+        self._question = lru_cache(n_kept)(lambda text: inner.embed([text], "query")[0])
+
+    @property
+    def name(self) -> str:
+        """Name the space of the vectors."""
+        return self._inner.name
+
+    @property
+    def dim(self) -> int:
+        """Tell how many numbers a vector has."""
+        return self._inner.dim
+
+    def embed(self, texts: Sequence[str], kind: Kind) -> "Floats":
+        """Return a vector of length 1 for each text, (n, dim), in the order of the texts."""
+        import numpy as np
+
+        if kind == "query" and len(texts) == 1:
+            vector: Floats = np.asarray(self._question(texts[0]))[None]
+            return vector
+        return self._inner.embed(texts, kind)
 
 
 def _e5_small(request: _Request, _: str) -> Embedder:

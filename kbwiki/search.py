@@ -261,7 +261,8 @@ def _hits(
     database: Database, question: str, rows: Sequence[dict[str, Any]], named: Sequence[Named]
 ) -> list[Hit]:
     ids = {row[name] for row in rows for name in ("entry_id", "seed_id") if row[name]}
-    params = {"entries": sorted(ids), "question": question}
+    shown_ids = [row["entry_id"] for row in rows]
+    params = {"entries": sorted(ids), "hits": shown_ids, "question": question}
     entries = {row["id"]: row for row in database.dicts("describe_entries", params)}
     graph = _Graph(database)
     graph.load(

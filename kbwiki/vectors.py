@@ -8,7 +8,9 @@ MAX_INDEXED_DIM = 2000
 
 def literal(vector: Iterable[float]) -> str:
     """Return a vector as pgvector reads it."""
-    return "[" + ",".join(f"{x:.7g}" for x in vector) + "]"
+    # An array gives floats of its own kind one by one, which are slow to write.
+    floats = vector.tolist() if hasattr(vector, "tolist") else vector
+    return "[" + ",".join([f"{x:.7g}" for x in floats]) + "]"
 
 
 def query_that_saves(dim: int) -> str:

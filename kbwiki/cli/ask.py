@@ -1,19 +1,19 @@
 """``kbwiki query``: passages that fit a question, and an answer made of them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
 from rich.markup import escape
 
+from kbwiki.ask import ask as ask_store
 from kbwiki.cli.console import notice, out
-from kbwiki.cli.found import WORDS, print_found, print_lines
+from kbwiki.cli.found import print_found, print_lines
 from kbwiki.cli.store import Place, find_place, open_database, open_embedder
 from kbwiki.db import Database
 from kbwiki.errors import ConfigError, InputError, KbwikiError
-from kbwiki.question import suggest
 from kbwiki.records import Answer
-from kbwiki.search import Found, Query, search_judged, usable_embedder
+from kbwiki.search import Found, Query, usable_embedder
 
 if TYPE_CHECKING:
     from kbwiki.embedders import Embedder
@@ -37,18 +37,14 @@ def ask(query: Query, show: Show, db: str | None) -> None:
     place = find_place(db)
     with open_database(place) as database:
         embedder = embedder_for(place, database, query.mode)
-        found = search_judged(database, query, embedder)
-        if not found.is_supported:
-            found = replace(found, hits=[], between=[], shared=[])
-        meant = suggest(database, query.question, found.named)
+        asked = ask_store(database, query, embedder)
+        found, meant, why_not = asked.found, asked.meant, asked.why_not
         answer, slug = None, ""
         if found.hits and not show.hits_only:
             try:
                 answer, slug = _answer(place, database, query, found, embedder, show.save)
             except KbwikiError as error:
                 notice(f"no answer, passages only: {error}")
-    words = WORDS[found.lang]
-    why_not = "" if found.hits else words["nothing" if found.has_content else "empty"]
     if show.as_json:
         print_lines(found, answer, slug, why_not, meant)
     else:

@@ -11,8 +11,6 @@ from kbwiki.search import Found
 
 WORDS = {
     "en": {
-        "nothing": "Nothing was found.",
-        "empty": "Nothing was found: the question holds no word that could be looked for.",
         "meant": "Did you mean",
         "missing": "What the wiki does not say",
         "no model": "no model wrote this",
@@ -21,8 +19,6 @@ WORDS = {
         "places": "Not all stand by their score; --explain tells why.",
     },
     "ru": {
-        "nothing": "Ничего не нашлось.",
-        "empty": "Ничего не нашлось: в вопросе нет слова, по которому можно искать.",
         "meant": "Возможно, имелось в виду",
         "missing": "О чём вики не говорит",
         "no model": "составлено без модели",

@@ -139,6 +139,7 @@ def _user() -> str:
 @contextmanager
 def _open_desk(place: Place, roots: tuple[Path, ...]) -> Iterator["Desk"]:
     """Yield what calls work with: pools of both kinds, one embedder for all."""
+    from kbwiki.embedders import Remembering
     from kbwiki.pool import Pool
     from kbwiki.server.desk import Desk
 
@@ -156,7 +157,7 @@ def _open_desk(place: Place, roots: tuple[Path, ...]) -> Iterator["Desk"]:
 
     def shared(found: "Database") -> "Embedder":
         if not embedder:
-            embedder.append(open_embedder(place, notice))
+            embedder.append(Remembering(open_embedder(place, notice)))
         return embedder[0]
 
     readers = Pool(find_url, _READERS, prepare, "kbwiki reader")

@@ -84,19 +84,23 @@ class SearchReply(Reply):
 
     hits: list[HitForm]
     between: list[str] = Field(default_factory=list, description="Typed paths between concepts.")
+    meant: list[str] = Field(
+        default_factory=list, description="Names that words which the wiki lacks may have meant."
+    )
+    why_not: str = Field("", description="Why there is no hit.")
     note: str = ""
 
     def text(self) -> str:
         """Return the hits as a list."""
-        if not self.hits:
-            return "Nothing was found." + (f" {self.note}" if self.note else "")
-        lines = [
+        lines = [f"Did you mean: {', '.join(self.meant)}"] if self.meant else []
+        lines += [
             f"{n}. {h.title} [{h.slug}{f', p. {h.page}' if h.page else ''}] {h.score:.2f}\n"
             f"   {h.snippet}\n   ({h.why})"
             for n, h in enumerate(self.hits, 1)
         ]
         lines += [f"between: {path}" for path in self.between]
-        return data("\n".join(lines)) + (f"\n{self.note}" if self.note else "")
+        found = data("\n".join(lines)) if lines else ""
+        return "\n".join(filter(None, (self.why_not, found, self.note)))
 
 
 class ReadArgs(Args):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from kbwiki.ask import ask
 from kbwiki.db import Database
 from kbwiki.edges import edge_types, find_ends
 from kbwiki.errors import ConfigError, InputError, KbwikiError, NotFoundError
@@ -13,7 +14,7 @@ from kbwiki.memory.keeper import Keeper
 from kbwiki.memory.recall import Recalled, recall
 from kbwiki.pages import find_page
 from kbwiki.question import clean_question
-from kbwiki.search import Query, paths_between, search, usable_embedder
+from kbwiki.search import Query, paths_between, usable_embedder
 from kbwiki.server import forms
 from kbwiki.server.desk import MAX_CHARACTERS, Caller, Desk
 from kbwiki.stages.render import Page, Wiki
@@ -44,7 +45,8 @@ def wiki_search(
         if note and args.mode == "vector":
             raise ConfigError(f"wiki_search: {note}.", "Search by words: mode text.")
     query = Query(question, k=args.k, mode=args.mode, lang=args.lang)
-    found = search(database, query, None if note else embedder)
+    asked = ask(database, query, None if note else embedder)
+    found = asked.found
     hits = [
         forms.HitForm(
             slug=h.slug,
@@ -63,6 +65,8 @@ def wiki_search(
         hits=part,
         next_cursor=_next(start, part, hits),
         between=[str(chain) for chain in found.between],
+        meant=asked.meant,
+        why_not=asked.why_not,
         note=f"Searched by words alone: {note}." if note else "",
     )
 

@@ -6,6 +6,7 @@ Owns every rule about characters. Knows nothing about languages, files or the da
 import hashlib
 import re
 import unicodedata
+from functools import lru_cache
 
 MAX_SLUG_BYTES = 190
 """Bytes of a slug; with ``.md`` and a conflict suffix a file name stays under 255."""
@@ -44,6 +45,7 @@ def shorten(line: str, limit: int) -> str:
     return head if space else line[:limit]
 
 
+@lru_cache(maxsize=4096)
 def canonical_key(name: str) -> str:
     """Return the form under which two spellings of one name are equal.
 

@@ -1,12 +1,16 @@
 -- Full text: BM25 over the postings of pools.
 
 -- The lexemes of a question as the language of each pool reads it, rarest first, with their weight: idf as
--- a share of all. A word that the pool lacks counts in full.
+-- a share of all. A word that the pool lacks counts in full. In plpgsql, which plans it once a connection.
 create or replace function kb.question_words(question text, pools text[])
 returns table (pool text, lexeme text, df bigint, idf real, share real, avg_length real)
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog
+set plan_cache_mode = force_generic_plan
 as $$
+#variable_conflict use_column
+begin
+    return query
     with size as (
         select t.pool, sum(t.n) as n, sum(t.length)::real / greatest(sum(t.n), 1) as avg_length
         from kb.tally t where t.lexeme = '' and t.pool = any (pools)
@@ -29,7 +33,8 @@ as $$
     )
     select pool, lexeme, df, idf::real, (idf / sum(idf) over (partition by pool))::real, avg_length::real
     from weighed
-    order by pool, df, lexeme
+    order by pool, df, lexeme;
+end
 $$;
 
 -- BM25 (k1 1.2, b 0.75) as a share of the best that the question could reach if every word were matched.

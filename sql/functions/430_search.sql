@@ -228,14 +228,16 @@ begin
         from walked w full join restart r on r.entry_id = w.entry_id
     ),
     joined as (
-        select e.pool, e.id, coalesce(r.scaled, 0) as text_score, coalesce(r.score, 0) as hit_score,
+        -- only of what words and vectors did not find the pool is looked up
+        select coalesce(r.pool, e.pool) as pool, coalesce(r.entry_id, v.entry_id) as id, coalesce(r.scaled, 0) as text_score, coalesce(r.score, 0) as hit_score,
                coalesce(r.words, 0) as words, coalesce(r.vectors, 0) as vectors, r.cosine, coalesce(r.deviations, 0) as deviations,
                coalesce(v.share, 0) as share, v.seed_id, v.concept_id, v.edge_id
         from ranked r full join visited v on v.entry_id = r.entry_id
-        cross join lateral (
-            select o.id, o.pool from kb.entry o
-            where o.id = coalesce(r.entry_id, v.entry_id) and o.pool = any (pools) offset 0
-        ) e
+        left join lateral (
+            select o.pool from kb.entry o
+            where r.entry_id is null and o.id = v.entry_id and o.pool = any (pools) offset 0
+        ) e on true
+        where coalesce(r.pool, e.pool) is not null
     ),
     scaled as (
         select j.pool, j.id, j.hit_score, j.words, j.vectors, j.cosine, j.deviations, j.text_score,

@@ -54,19 +54,23 @@ $$;
 
 -- What a concept is, in words of a source: its definition, else the best sentence that names it.
 create or replace function kb.said_of(c kb.concept) returns text
-language sql stable
+language plpgsql stable
 set search_path = pg_catalog
 as $$
-    select case when c.definition <> '' then c.definition else (
+begin
+    return case when c.definition <> '' then c.definition else (
         select q.text from kb.mention m join kb.claim q on q.id = m.claim_id
         where m.concept_id = c.id
         order by (q.lang = c.lang) desc, q.rank desc, q.text collate "C"
-        limit 1) end
+        limit 1) end;
+end
 $$;
 
 -- Whether an entry has nothing to show: a name of which no sentence says anything, a question without an answer.
--- It sets no search_path, so that it becomes part of the queries that call it.
-create or replace function kb.is_bare(e kb.entry) returns boolean
+-- A table of one row, and no search_path, so that it becomes part of the queries that call it: a plain function
+-- with a query in it is called row by row.
+drop function if exists kb.is_bare(kb.entry);
+create or replace function kb.bareness(e kb.entry) returns table (is_bare boolean)
 language sql stable
 as $$
     select case e.kind when 'concept' then not exists (

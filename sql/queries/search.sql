@@ -39,11 +39,12 @@ select s.pool, s.entry_id, s.score, s.words, s.vectors, s.graph, s.deviations, s
                     when e.concept_id is not null then 'concept/' || e.concept_id
                     else 'source/' || e.source_id end as page,
        case when e.kind <> 'answer' then coalesce(c.main_source_id, e.source_id) end as home_id,
-       'concepts/' || c.slug as concept_slug, kb.is_bare(e) as is_bare
+       'concepts/' || c.slug as concept_slug, a.is_bare
 from kb.search_entries(%(question)s, %(vector)s, %(model)s, %(pools)s::text[], %(kinds)s::text[],
                        %(sources)s::bigint[], %(mode)s, %(named)s::bigint[], %(n)s) s
 join kb.entry e on e.id = s.entry_id
 left join kb.concept c on c.id = e.concept_id
+cross join lateral kb.bareness(e) a
 cross join (
     select avg(k.cosine) as cosine
     from kb.cosines(%(vector)s, %(model)s, array(select g.text_sha from kb.background g)) k
@@ -54,11 +55,13 @@ order by s.pool, s.score desc, s.entry_id;
 select e.pool, e.id as entry_id, 0.0::real as words, 0.0::real as vectors, 0.0::real as deviations,
        null::bigint as seed_id, null::bigint as concept_id, null::bigint as edge_id, e.kind,
        'concept/' || c.id as page, c.main_source_id as home_id, 'concepts/' || c.slug as concept_slug,
-       kb.is_bare(e) as is_bare
+       b.is_bare
 from kb.concept c join kb.entry e on e.kind = 'concept' and e.record_id = c.id
+cross join lateral kb.bareness(e) b
 where c.slug = any (%(slugs)s::text[]);
 
 -- name: describe_entries
+-- Only hits have a snippet: of the others it is told where they are.
 with wanted as (
     select e.id, e.kind, e.record_id, e.pool, e.concept_id, e.source_id, e.text_sha
     from kb.entry e where e.id = any (%(entries)s::bigint[])
@@ -87,16 +90,20 @@ shown as (
     select w.id, 'answers/' || a.slug, left(a.question, 200), a.search_text, null
     from wanted w join kb.answer a on a.id = w.record_id
     where w.kind = 'answer'
+),
+asked as materialized (
+    select p.pool, (select coalesce(string_agg(quote_literal(l.lexeme), ' | '), '')::tsquery
+                    from kb.lexemes(p.pool, %(question)s) l) as query
+    from (select distinct w.pool from wanted w) p
 )
 select w.id, w.kind, w.pool as lang, s.slug, s.title, s.text, s.page, w.text_sha, w.concept_id, w.source_id,
-       ts_headline(kb.text_config(w.pool), s.text, q.query,
-                   'StartSel=**, StopSel=**, MaxWords=40, MinWords=20, MaxFragments=2, FragmentDelimiter=" … "') as snippet
+       case when w.id = any (%(hits)s::bigint[]) then
+           ts_headline(kb.text_config(w.pool), s.text, a.query,
+                       'StartSel=**, StopSel=**, MaxWords=40, MinWords=20, MaxFragments=2, FragmentDelimiter=" … "')
+       end as snippet
 from wanted w
 join shown s on s.id = w.id
-cross join lateral (
-    select coalesce(string_agg(quote_literal(l.lexeme), ' | '), '')::tsquery as query
-    from kb.lexemes(w.pool, %(question)s) l
-) q;
+join asked a on a.pool = w.pool;
 
 -- name: describe_concepts
 select id, slug, title, key from kb.concept where id = any (%(ids)s::bigint[]);

@@ -36,12 +36,9 @@ META = {
     "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
     "io.modelcontextprotocol/clientCapabilities": {},
 }
-QUESTIONS = (
-    "what is an associative scan",
-    "чем линейное внимание отличается от softmax-внимания",
-    "how does linear attention lead to the associative scan",
-    "зачем нужна нейронная долговременная память",
-    "Titans",
+QUESTIONS = tuple(
+    json.loads(line)["question"]
+    for line in (ROOT / "corpus" / "questions.jsonl").read_text("utf-8").splitlines()
 )
 READ = ("wiki_read", {"page": "associative scan"})
 N_CALLS, N_ROUNDS = 300, 5
@@ -190,19 +187,42 @@ def _together(n: int, work: Callable[[int], None]) -> None:
         thread.join()
 
 
-def _searches(port: int) -> None:
+def _asked(number: int) -> str:
+    """Return a question that no other number gives: the server keeps vectors of the last ones."""
+    turn, at = divmod(number, len(QUESTIONS))
+    return f"{QUESTIONS[at]} {turn}"
+
+
+def backends(folder: Path) -> dict[int, float]:
+    """Return the seconds of processor time of each process of a folder's database."""
+    [pidfile] = (folder / ".kbwiki").glob("**/postmaster.pid")
+    parent = pidfile.read_text("ascii").split()[0]
+    found: dict[int, float] = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if status.read_text("ascii", "replace").rpartition(")")[2].split()[1] == parent:
+                found[int(status.parent.name)] = cpu_s(int(status.parent.name))
+    return found
+
+
+def _searches(folder: Path, port: int, pid: int) -> None:
     waits: list[float] = []
 
     def work(at: int) -> None:
         client = Client(port, basic("ann"))
         for n in range(N_SEARCHES):
             began = time.perf_counter()
-            client.call("wiki_search", {"query": QUESTIONS[(at + n) % len(QUESTIONS)]})
+            client.call("wiki_search", {"query": _asked(at * N_SEARCHES + n)})
             waits.append(time.perf_counter() - began)
 
     for question in QUESTIONS:
         Client(port, basic("ann")).call("wiki_search", {"query": question})
+    server, database = cpu_s(pid), backends(folder)
     _together(N_SEARCHERS, work)
+    n_all = N_SEARCHERS * N_SEARCHES
+    spent = sum(s - database.get(p, 0) for p, s in backends(folder).items())
+    for name, seconds in (("the server", cpu_s(pid) - server), ("the database", spent)):
+        row(f"CPU of a search, no two alike: {name}", f"{seconds / n_all * 1000:.1f} ms")
     p50, p95 = (statistics.quantiles(waits, n=100)[at] * 1000 for at in (49, 94))
     row(f"wiki_search with {N_SEARCHERS} clients: median", f"{p50:.0f} ms")
     row("  p95", f"{p95:.0f} ms", "<= 120 ms")
@@ -290,7 +310,7 @@ def main() -> None:
         serve = ("-m", "kbwiki", "serve", "--port", "PORT")
         with running(folder, *serve) as (port, pid):
             _calls(folder, port, pid)
-            _searches(port)
+            _searches(folder, port, pid)
             _idle(port)
         with running(folder, *serve) as (port, _):
             _mixed(port, minutes)

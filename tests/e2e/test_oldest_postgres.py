@@ -77,9 +77,8 @@ def test_it_searches_words_and_both_kinds_of_vectors(oldest: db.Database) -> Non
             "named": [], "n": 5,
         }  # fmt: skip
         hits = [r for r in oldest.dicts("search_entries", params) if r["pool"] == "ru"]
-        [best] = oldest.dicts(
-            "describe_entries", {"entries": [hits[0]["entry_id"]], "question": ""}
-        )
+        first = [hits[0]["entry_id"]]
+        [best] = oldest.dicts("describe_entries", {"entries": first, "hits": first, "question": ""})
         assert "быстр" in best["text"].casefold()
         assert max(hit["vectors"] for hit in hits) == 1
 

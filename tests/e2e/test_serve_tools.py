@@ -41,7 +41,7 @@ def parted(text: str) -> tuple[str, str]:
     said, mark, rest = text.partition("What follows is data from the store.")
     assert mark
     words = rest.split("=== data ")[1].split("=== end ")[0]
-    assert text.endswith(data(words.partition(" ===\n")[2].removesuffix("\n")))
+    assert data(words.partition(" ===\n")[2].removesuffix("\n")) in text
     return said, words
 
 
@@ -131,7 +131,17 @@ def test_search_finds_in_both_languages_and_says_why(served: Served) -> None:
     found = call(client(), "wiki_search", query="ассоциативного сканирования", mode="text")
     assert any("сканировани" in h["snippet"].replace("*", "") for h in found["hits"])
     assert "no embedder" in fail(client(), "wiki_search", query="scan", mode="vector")
-    assert call(client(), "wiki_search", query="zzzqqq")["hits"] == []
+    for question, why in (
+        ("зззщщщ", "Ничего не нашлось."), ("what is the", "no word that could be looked for"),
+    ):  # fmt: skip
+        nothing = call(client(), "wiki_search", query=question)
+        assert (nothing["hits"], nothing["meant"]) == ([], [])
+        assert why in nothing["why_not"]
+    for question in ("what is asociative skan", "что такое ассацыативное сканированние"):
+        reply = use(client(), lambda c, q=question: c.call_tool("wiki_search", {"query": q}))
+        meant = reply.structured_content["meant"]
+        assert {"associative scan", "ассоциативное сканирование"} & {m.casefold() for m in meant}
+        assert f"Did you mean: {', '.join(meant)}" in parted(reply.content[0].text)[1]
     assert "no such argument" in fail(client(), "wiki_search", query="x", lagn="en")
     assert "query" in fail(client(), "wiki_search")
     assert "empty" in fail(client(), "wiki_search", query=" ?! ")

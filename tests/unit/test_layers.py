@@ -18,7 +18,7 @@ LAYERS = {
     "config": 1, "text": 1, "engines": 1, "embedders": 1, "fetch": 1, "e5graph": 1, "e5weights": 1,
     "prompts": 1, "embedded": 1, "embedded_run": 1, "embedded_watch": 1, "embedded_wire": 1,
     "vectors": 1,
-    "db": 2, "pool": 2, "question": 2, "support": 2, "search": 2,
+    "db": 2, "pool": 2, "question": 2, "support": 2, "search": 2, "ask": 2,
     "answers": 2,
     "stages": 3, "ledger": 3, "memory": 3,
     "pipeline": 4, "estimate": 4, "curate": 4, "lint": 4, "edges": 4, "evaluate": 4,
