@@ -437,7 +437,7 @@ def test_what_was_asked_before_standard_input_ended_is_answered(
     done = subprocess.run(
         command, cwd=tmp_path, env={**os.environ, "KBWIKI_DATABASE_URL": url}, text=True,
         input="".join(json.dumps(each) + "\n" for each in asked), capture_output=True,
-        timeout=WAIT_S, check=False,
+        timeout=4 * WAIT_S, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answers = {m["id"]: m["result"] for m in map(json.loads, done.stdout.splitlines())}

@@ -452,6 +452,7 @@ def test_a_session_whose_call_is_under_way_makes_no_room(url: str, tmp_path: Pat
         serving(desk, "reader", False, max_sessions=1) as up,
         up.http() as http,
         psycopg.connect(url) as lock,
+        psycopg.connect(url, autocommit=True) as watcher,
     ):
         told = {**BOTH, "Mcp-Session-Id": open_session(http)}
         lock.execute("lock table kb.concept in access exclusive mode")
@@ -464,9 +465,14 @@ def test_a_session_whose_call_is_under_way_makes_no_room(url: str, tmp_path: Pat
 
         thread = threading.Thread(target=ask)
         thread.start()
-        end = time.monotonic() + 30
-        while http.get("/healthz").json()["calls"] < 1:
+        end = time.monotonic() + 20
+        waiting = (
+            "select count(*) from pg_stat_activity "
+            "where wait_event_type = 'Lock' and datname = current_database()"
+        )
+        while watcher.execute(waiting).fetchone() != (1,):
             assert time.monotonic() < end
+            time.sleep(0.02)
         params = {"protocolVersion": "2025-11-25", **VERSIONS}
         hello = rpc("initialize", params)
         assert http.post("/mcp", json=hello, headers=BOTH).status_code == 503

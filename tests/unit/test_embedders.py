@@ -15,7 +15,7 @@ import pytest
 
 from kbwiki.e5graph import build_graph, load_graph
 from kbwiki.e5weights import Tokenizer, Weights, find_weights
-from kbwiki.embedders import Embedder, make_embedder
+from kbwiki.embedders import Embedder, Remembering, make_embedder
 from kbwiki.errors import ConfigError, ModelError
 
 REPO = Path(__file__).parents[2]
@@ -82,6 +82,30 @@ def test_vectors_have_the_dimension_and_length_one(either: Embedder) -> None:
     assert vectors.shape == (len(TEXTS), either.dim) == (len(TEXTS), 384)
     assert vectors.dtype == np.float32
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+
+
+def test_a_question_asked_again_has_the_vector_that_it_had(embedder: Embedder) -> None:
+    seen: list[str] = []
+
+    class Counted:
+        name, dim = embedder.name, embedder.dim
+
+        def embed(self, texts: list[str], kind: str) -> np.ndarray:
+            """Note the texts, and embed them."""
+            seen.extend(f"{kind}: {text}" for text in texts)
+            return embedder.embed(texts, kind)
+
+    kept = Remembering(Counted(), n_kept=2)
+    assert (kept.name, kept.dim) == (embedder.name, embedder.dim)
+    first, second = PAIRS[0]
+    for text in (first, second, first):
+        assert np.array_equal(kept.embed([text], "query"), embedder.embed([text], "query"))
+    assert seen == [f"query: {first}", f"query: {second}"]
+    passages = kept.embed([first, second], "passage")
+    assert np.array_equal(passages, embedder.embed([first, second], "passage"))
+    kept.embed([TEXTS[4]], "query")
+    kept.embed([second], "query")  # the one asked longest ago was dropped
+    assert seen[-1] == f"query: {second}"
 
 
 def test_no_texts_make_no_vectors(either: Embedder) -> None:
