@@ -134,7 +134,7 @@ def test_behind_a_proxy_that_is_trusted_each_client_counts_by_itself(
     ):
 
         def status(forwarded: str) -> int:
-            told = {**MODERN, **basic("ann", "wrong"), "X-Forwarded-For": forwarded}
+            told = {**MODERN, "Authorization": "Bearer wrong", "X-Forwarded-For": forwarded}
             return http.post("/mcp", json=modern("tools/list"), headers=told).status_code
 
         # What the client itself wrote stands before what the proxy saw.
