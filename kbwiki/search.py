@@ -31,6 +31,9 @@ MODES: tuple[Mode, ...] = ("text", "vector", "graph", "hybrid")
 KINDS = {"source": "chunk", "concept": "concept", "article": "article", "answer": "answer"}
 """What can be searched, as people name it, and its kind in the index."""
 MAX_BETWEEN = 5
+_BRIDGE = 0.25
+_N_BRIDGES = 2
+"""What rare words that a passage shares with one of the best two sources add to its score."""
 _PER_PAGE = 2
 """Passages of one page among the hits."""
 _APART = 4
@@ -107,7 +110,8 @@ def search(database: Database, query: Query, embedder: "Embedder | None") -> Fou
     )
     rows = [row for row in rows if not row["is_bare"]]
     between, shared = _between(database, named)
-    ranked = _merged(rows, query, lang)
+    joined = _bridged(database, query, rows) if uses_graph else rows
+    ranked = _merged(joined, query, lang)
     if len(named) > 1 and is_about(query.question, named):
         common = [] if query.types or query.source or query.since else shared[:MAX_BETWEEN]
         ranked = _for_several(ranked, named, _shared_rows(database, common, pools))
@@ -186,6 +190,39 @@ def _merged(rows: Sequence[dict[str, Any]], query: Query, lang: str) -> list[dic
         placed_row = {**row, "place": f"no. {ranks[pool]} in {pool}"}
         turns.append((ranks[pool], pool != lang, pool, placed_row))
     return [row for *_, row in sorted(turns, key=lambda turn: turn[:3])]
+
+
+def _bridged(database: Database, query: Query, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows, and passages that share rare words with the best sources.
+
+    A name of which nothing made a concept joins two sources too. A score grows by a part of what it
+    lacks to 1, so that what fits best stays first.
+    """
+    if query.source or query.since or (query.types and "source" not in query.types):
+        return rows
+    best = sorted(rows, key=lambda row: -row["score"])
+    homes = [home for home in dict.fromkeys(row["home_id"] for row in best) if home][:_N_BRIDGES]
+    weights = {home: next(r["score"] for r in best if r["home_id"] == home) for home in homes}
+    passages = [
+        row
+        for home in homes
+        for row in [r for r in best if (r["home_id"], r["kind"]) == (home, "chunk")][:_PER_PAGE]
+    ]
+    about = {
+        "entries": [row["entry_id"] for row in passages],
+        "weights": [weights[row["home_id"]] for row in passages],
+    }
+    found = database.dicts("find_bridged", {**about, "question": query.question})
+    added: dict[int, float] = {}
+    for row in found:
+        added.setdefault(row["home_id"], _BRIDGE * row["share"] ** 0.5)
+    raised = [
+        {**row, "score": 1 - (1 - row["score"]) * (1 - added.get(row["home_id"], 0.0))}
+        for row in rows
+    ]
+    known = {row["home_id"] for row in rows}
+    firsts = {row["home_id"]: row for row in reversed(found) if row["home_id"] not in known}
+    return raised + [{**row, "score": added[home]} for home, row in firsts.items()]
 
 
 def _shared_rows(

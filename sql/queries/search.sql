@@ -51,6 +51,48 @@ cross join (
 ) b
 order by s.pool, s.score desc, s.entry_id;
 
+-- name: find_bridged
+-- Passages of other sources that share words with these, words that few entries hold and the question does not: names above all, of which nothing made a concept. share: the best is 1.
+with seed as (
+    select u.id, u.weight, e.source_id, e.pool
+    from unnest(%(entries)s::bigint[], %(weights)s::real[]) as u (id, weight) join kb.entry e on e.id = u.id
+),
+rare as materialized (
+    select w.source_id, w.weight, w.pool, w.lexeme
+    from (
+        select distinct s.source_id, s.weight, p.pool, p.lexeme
+        from seed s join kb.posting p on p.entry_id = s.id
+        where p.lexeme ~ '^[[:alpha:]]{3,}$'
+    ) w
+    cross join lateral (
+        select sum(t.n) as df from kb.tally t where t.lexeme = w.lexeme and t.pool = w.pool
+    ) t
+    where t.df between 2 and 30
+      and w.lexeme not in (select l.lexeme from kb.lexemes(regexp_replace(w.pool, '^.*/', ''), %(question)s) l)
+),
+shared as (
+    select r.source_id as seed_source, r.weight, r.lexeme, r.pool, e.source_id, e.id
+    from rare r
+    join kb.posting p on p.lexeme = r.lexeme and p.pool = r.pool
+    join kb.entry e on e.id = p.entry_id and e.kind = 'chunk' and e.source_id <> r.source_id
+),
+spread as (
+    select h.seed_source, h.pool, h.lexeme, count(distinct h.source_id) as n from shared h group by 1, 2, 3
+),
+total as (
+    select h.id, sum(h.weight / (1 + ln(n.n))) as share
+    from shared h join spread n using (seed_source, pool, lexeme)
+    where n.n <= 3
+    group by h.id
+)
+select e.pool, e.id as entry_id, 0.0::real as words, 0.0::real as vectors, 0.0::real as deviations,
+       null::bigint as seed_id, null::bigint as concept_id, null::bigint as edge_id, e.kind,
+       'source/' || e.source_id as page, e.source_id as home_id, null::text as concept_slug, false as is_bare,
+       0.0::real as graph, 'by rare words' as place, (t.share / max(t.share) over ())::real as share
+from total t join kb.entry e on e.id = t.id
+order by t.share desc, e.id
+limit 50;
+
 -- name: find_concept_entries
 select e.pool, e.id as entry_id, 0.0::real as words, 0.0::real as vectors, 0.0::real as deviations,
        null::bigint as seed_id, null::bigint as concept_id, null::bigint as edge_id, e.kind,
