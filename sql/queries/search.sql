@@ -62,7 +62,7 @@ rare as materialized (
     from (
         select distinct s.source_id, s.weight, p.pool, p.lexeme
         from seed s join kb.posting p on p.entry_id = s.id
-        where p.lexeme ~ '^[[:alpha:]]{3,}$'
+        where p.lexeme ~ '^[^[:digit:][:punct:]]{3,}$'
     ) w
     cross join lateral (
         select sum(t.n) as df from kb.tally t where t.lexeme = w.lexeme and t.pool = w.pool

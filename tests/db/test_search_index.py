@@ -134,3 +134,27 @@ def test_what_fits_best_stays_first_where_no_concept_is_named(
     assert first["text"].startswith(best)
     assert not first["graph"].startswith(best)  # the walk puts what the others lead to first
     assert first["hybrid"] == first["text"]
+
+
+BRIDGED = {
+    "en": ("who directed the glass harbour", "The glass harbour was directed by Tim Quillenbach.",
+           "Mara Velde was married to Quillenbach for nine years.", "A ferry number {0} left."),
+    "ru": ("кто снял стеклянную гавань", "Стеклянную гавань снял Тимур Торвальдсен.",
+           "Мара Вельде девять лет была женой Торвальдсена.", "Паром номер {0} отплыл."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lang", BRIDGED)
+def test_a_rare_name_of_which_there_is_no_concept_joins_two_sources(
+    store: Store, tmp_path: Path, lang: str
+) -> None:
+    question, first, second, other = BRIDGED[lang]
+    texts = [first, second, *(other.format(at) for at in range(6))]
+    for at, text in enumerate(texts):
+        (tmp_path / f"{at}.md").write_text(f"{text}\n", "utf-8")
+    store.build(tmp_path, names=("ingest",))
+    found = {
+        mode: [hit.text for hit in search(store.database, Query(question, mode=mode), None).hits]
+        for mode in ("text", "hybrid")
+    }
+    assert found == {"text": [first], "hybrid": [first, second]}
