@@ -279,6 +279,10 @@ class SentenceTransformers:
         return SentenceTransformer(self._source)
 
 
+_MAX_KEPT = 500
+"""Characters of a question whose vector is kept: a thousand whole texts would take 100 MB."""
+
+
 class Remembering:
     """An embedder that keeps the vectors of the last questions: agents ask in parts, and again."""
 
@@ -300,7 +304,7 @@ class Remembering:
         """Return a vector of length 1 for each text, (n, dim), in the order of the texts."""
         import numpy as np
 
-        if kind == "query" and len(texts) == 1:
+        if kind == "query" and len(texts) == 1 and len(texts[0]) <= _MAX_KEPT:
             vector: Floats = np.asarray(self._question(texts[0]))[None]
             return vector
         return self._inner.embed(texts, kind)

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 MAX_SLUG_BYTES = 190
 """Bytes of a slug; with ``.md`` and a conflict suffix a file name stays under 255."""
+_MAX_NAME = 200
+"""Characters of a name whose key is kept in memory; a text is no name."""
 
 _TERMINAL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 """How a terminal is told to set colours."""
@@ -45,12 +47,17 @@ def shorten(line: str, limit: int) -> str:
     return head if space else line[:limit]
 
 
-@lru_cache(maxsize=4096)
 def canonical_key(name: str) -> str:
     """Return the form under which two spellings of one name are equal.
 
     NFKC, case folded, ё as е, dashes, underscores and spaces as one space.
     """
+    # A whole text would fill the memory of names.
+    return _key_of(name) if len(name) <= _MAX_NAME else _key_of.__wrapped__(name)
+
+
+@lru_cache(maxsize=4096)
+def _key_of(name: str) -> str:
     text = unicodedata.normalize("NFKC", clean_text(name)).casefold().replace("ё", "е")
     return _SPACES.sub(" ", _DASHES.sub(" ", unicodedata.normalize("NFC", text))).strip()
 

@@ -162,6 +162,14 @@ def test_no_passage_no_answer(run: Run, question: str) -> None:
     assert (code, out) == (4, f"{_said(question)}\n")
 
 
+def test_what_is_told_in_the_other_language_alone_is_found(run: Run) -> None:
+    """No word is shared; one text is much nearer than all others of its language."""
+    question = "Which rule says that neurons that fire together wire together?"
+    code, out, err = run("query", question, "--json", "--hits-only")
+    assert (code, err) == (0, "")
+    assert "sources/правило-хебба" in {json.loads(line)["slug"] for line in out.splitlines()}
+
+
 def _said(question: str) -> str:
     return "Nothing was found." if question.isascii() else "Ничего не нашлось."
 

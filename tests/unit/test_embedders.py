@@ -106,6 +106,9 @@ def test_a_question_asked_again_has_the_vector_that_it_had(embedder: Embedder) -
     kept.embed([TEXTS[4]], "query")
     kept.embed([second], "query")  # the one asked longest ago was dropped
     assert seen[-1] == f"query: {second}"
+    for _ in range(2):
+        kept.embed([second * 100], "query")  # no question, and large
+    assert seen[-2:] == [f"query: {second * 100}"] * 2
 
 
 def test_no_texts_make_no_vectors(either: Embedder) -> None:

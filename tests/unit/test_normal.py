@@ -1,5 +1,8 @@
 """Characters: what is cleaned, keys, slugs, and Markdown that shows a text unchanged."""
 
+import gc
+import tracemalloc
+
 import pytest
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -191,3 +194,16 @@ def test_no_comment_of_obsidian_begins() -> None:
 )
 def test_a_line_is_cut_at_a_word(line: str, limit: int, short: str) -> None:
     assert shorten(line, limit) == short
+
+
+@pytest.mark.parametrize("unit", ["Ёлка-сосна ", "Linear_RNN "])
+def test_keys_of_whole_texts_are_not_kept_in_memory(unit: str) -> None:
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for n in range(200):
+            assert canonical_key(f"{n} {unit * 1000}").endswith(canonical_key(unit))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000
