@@ -28,7 +28,7 @@ _N_RIVALS = 30
 """For texts in another language than the question's, with which it can share no word, where the
 store holds its own language too: how near the best of them is, and how much nearer than the median
 of the best 30. Of 75 questions of XQuAD whose text a store holds in English alone, beside Russian
-texts on other matters, 49 reach both; of 300 in Russian on what a store does not hold 5 do.
+texts on other matters, 53 are answered, 11 without; of 540 that are foreign to the demo 3 more.
 """
 _MIN_SUPPORT = 4.5
 _SURE_WORDS = 0.25
