@@ -52,7 +52,22 @@ _LABEL = re.compile(r"\\label\{[^}]*\}\s*")
 _FRAME = re.compile(r"^\\begin\{[^}]*\}(?:\[[^\]]*\]|\{[^}]*\})*|\\end\{[^}]*\}$")
 _BARE_INPUT = re.compile(r"\\input[ \t]+([^\s{}\\%]+)")
 _INPUT = re.compile(r"\\(?:input|include|subfile|subfileinclude)\s*\{([^}]+)\}")
-_NEVER = re.compile(r"(?<!\\)\\iffalse\b.*?\\fi\b", re.DOTALL)
+_TOKEN = re.compile(
+    r"%[^\n]*|\\newif\s*+\\[A-Za-z]+|\\let\s*+\\[A-Za-z@]+\s*+(?:=\s*+)?\\[A-Za-z]+"
+    r"|\\begin\s*+\{(?P<raw>(?:verbatim|Verbatim|lstlisting|minted|comment|filecontents)\*?)\}"
+    r"|\\(?:verb|lstinline)(?![A-Za-z])\*?(?P<mark>[^\s*])"
+    r"|\\(?P<name>[A-Za-z]+)(?:\s*+(?P<brace>[{}]))?|\\.",
+    re.DOTALL,
+)
+"""What may open, part or end a condition, and all in which those words would be none."""
+_NEWIF = re.compile(r"\\newif\s*+\\(if[A-Za-z]+)")
+_CONDITIONS = {
+    "if", "ifcase", "ifcat", "ifcsname", "ifdefined", "ifdim", "ifeof", "iffalse", "ifhbox",
+    "ifhmode", "ifinner", "ifmmode", "ifnum", "ifodd", "iftrue", "ifvbox", "ifvmode", "ifvoid",
+    "ifx",
+}  # fmt: skip
+_NO_CONDITION = re.compile(r"iff$|ifdef(?!ined$)|ifundef")
+"""Commands named like conditions that no ``\\fi`` ends: an arrow, those of etoolbox."""
 _BRACE = re.compile(r"\\.|%[^\n]*|([{}])", re.DOTALL)
 
 
@@ -61,7 +76,7 @@ def read_latex(text: str) -> Document:
     from pylatexenc.latexwalker import LatexWalker, LatexWalkerError
 
     logging.getLogger("pylatexenc").setLevel(logging.CRITICAL)  # a command that is cut is no news
-    source = _NEVER.sub("", _BARE_INPUT.sub(r"\\input{\1}", clean_text(text)))
+    source = _without_never(_BARE_INPUT.sub(r"\\input{\1}", clean_text(text)))
     inputs = _INPUT.findall(re.sub(r"(?<!\\)%.*", "", source))
     try:
         walker = LatexWalker(source, tolerant_parsing=True, latex_context=_known_commands())
@@ -93,6 +108,58 @@ def read_latex(text: str) -> Document:
         marks=tuple(reader.builder.marks),
         notes=tuple(notes),
     )
+
+
+def _without_never(source: str) -> str:
+    """Return a source without what ``\\iffalse`` hides; its ``\\else`` is kept, as is one unended.
+
+    One pass, in linear time, with TeX's own rule: conditions nest, remarks hold none.
+    """
+    declared = {*_CONDITIONS, *_NEWIF.findall(source)}
+    opened: list[tuple[int, int]] = []  # where each begins (-1: no \iffalse), where its \else ends
+    cuts: list[tuple[int, int]] = []
+    hidden = at = 0
+    while found := _TOKEN.search(source, at):
+        at = found.end()
+        name = found["name"] or ""
+        if found["raw"] or found["mark"]:
+            at = at if hidden else _past_verbatim(source, found)
+        elif _is_condition(name, found["brace"], declared):
+            opened.append((found.start() if name == "iffalse" else -1, 0))
+            hidden += name == "iffalse"
+        elif name == "else" and opened and opened[-1][0] >= 0 and not opened[-1][1]:
+            opened[-1] = (opened[-1][0], found.end("name"))
+            hidden -= 1
+        elif name == "fi" and opened:
+            start, branch = opened.pop()
+            if start >= 0:
+                end = found.end("name")
+                cuts += [(start, branch), (found.start(), end)] if branch else [(start, end)]
+                hidden -= not branch
+    kept: list[str] = []
+    done = 0
+    for start, end in sorted(cuts):
+        kept.append(source[done:start])
+        done = max(done, end)
+    return "".join([*kept, source[done:]])
+
+
+def _is_condition(name: str, brace: str | None, declared: set[str]) -> bool:
+    """Tell whether a ``\\fi`` ends a command; one that ends a group only stands in a definition."""
+    if brace == "}" or not name.startswith("if"):
+        return False
+    return name in declared or (brace is None and not _NO_CONDITION.match(name))
+
+
+def _past_verbatim(source: str, opening: re.Match[str]) -> int:
+    """Return where verbatim text ends: at the end of the source if it is never closed."""
+    if opening["raw"]:
+        end = source.find(f"\\end{{{opening['raw']}}}", opening.end())
+        return end if end >= 0 else len(source)
+    line = source.find("\n", opening.end())
+    mark = "}" if opening["mark"] == "{" else opening["mark"]
+    end = source.find(mark, opening.end(), line if line >= 0 else len(source))
+    return end + 1 if end >= 0 else opening.end()
 
 
 def _known_commands() -> Any:
