@@ -27,7 +27,8 @@ _LONG = 160
 """Characters from which on a value is text of its own."""
 _UNREAD = {"text/html": "HTML", "application/json": "JSON"}
 """Outputs of a notebook that say little to people."""
-_ESCAPED = re.compile(r'[^\\]\\"')
+_BACKSLASHES = re.compile(r'(?<!\\)\\++(?!")')
+"""Backslashes before no quotation mark."""
 MAX_OUTPUT = 4_000
 """Characters of one cell's output that are kept."""
 
@@ -118,11 +119,9 @@ def read_csv(text: str) -> Document:
     except csv.Error:
         dialect = csv.excel
     delimiter = told[1] if told else dialect.delimiter
-    escape = "\\" if _ESCAPED.search(text) else None
     notes: list[str] = []
     try:
-        lines = io.StringIO(text)
-        rows = list(csv.reader(lines, dialect, delimiter=delimiter, strict=True, escapechar=escape))
+        rows = _rows(text, dialect, delimiter)
     except csv.Error as error:
         notes.append(f"quotation marks were taken as letters: {error}")
         rows = list(csv.reader(text.split("\n"), delimiter=delimiter, quoting=csv.QUOTE_NONE))
@@ -146,9 +145,35 @@ def read_csv(text: str) -> Document:
     return _records(records, notes)
 
 
+def _rows(text: str, dialect: type[csv.Dialect], delimiter: str) -> list[list[str]]:
+    """Return the rows of a CSV; ``\\"`` is a quotation mark only where the text demands it.
+
+    Raises:
+        csv.Error: its quotation marks do not match in either way.
+    """
+
+    def parsed(text: str, escape: str | None) -> list[list[str]]:
+        # Whether a mark is doubled is never left to the dialect: it knows the beginning alone.
+        how: dict[str, Any] = {"delimiter": delimiter, "escapechar": escape, "doublequote": True}
+        return list(csv.reader(io.StringIO(text), dialect, strict=True, **how))
+
+    try:
+        return parsed(text, None)
+    except csv.Error:
+        if '\\"' not in text:
+            raise
+    if any(len(run) % 2 for run in _BACKSLASHES.findall(text)):
+        # Who writes \alpha escapes no backslash, and the parser would take this one away.
+        text = _BACKSLASHES.sub(lambda run: run.group() * 2, text)
+    return parsed(text, "\\")
+
+
 def _head(rows: list[list[str]]) -> int:
-    """Return which row names the columns: the first but for lines above the table, of one cell."""
-    head = next((at for at, row in enumerate(rows) if len(list(filter(None, row))) > 1), 0)
+    """Return which row names the columns: the first that fills more than its first cell.
+
+    Lines above a table fill the first alone; the column of an index has no name.
+    """
+    head = next((at for at, row in enumerate(rows) if any(map(str.strip, row[1:]))), 0)
     return head if head < len(rows) - 1 else 0
 
 
@@ -184,7 +209,10 @@ def read_jsonl(text: str) -> Document:
 
 
 def _values(text: str) -> list[Any] | None:
-    """Return the JSON values that a text holds one after the other; None where it holds more."""
+    """Return the JSON values that a text holds one after the other; None where it holds more.
+
+    Of several each is an object or an array: ``2024-01-01`` is no row of numbers.
+    """
     decoder = json.JSONDecoder()
     out: list[Any] = []
     text, at = text.strip(), 0
@@ -196,7 +224,7 @@ def _values(text: str) -> list[Any] | None:
         out.append(value)
         while at < len(text) and text[at].isspace():
             at += 1
-    return out
+    return out if len(out) < 2 or all(isinstance(v, dict | list) for v in out) else None
 
 
 def _records(records: list[dict[str, object]], notes: list[str]) -> Document:
