@@ -4,13 +4,13 @@ Owns how Markdown's structure becomes offsets. Syntax is markdown-it-py's; the o
 is Obsidian's ``[[wikilink]]``.
 """
 
+import json
 import re
 import tomllib
 from functools import cache
 from html import unescape
 from typing import Any
 
-import yaml
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -122,12 +122,13 @@ def read_markdown(text: str) -> Document:
 
 
 def _as_yaml(found: re.Match[str]) -> str:
-    """Return front matter in TOML as in YAML; what is no TOML stays text."""
+    """Return front matter in TOML as JSON (YAML of one line); what is no TOML stays text."""
     try:
         meta = tomllib.loads(found.group(1))
-    except ValueError:
+        # Dates and times, which JSON has not, become ISO text.
+        return f"---\n{json.dumps(meta, ensure_ascii=False, default=str)}\n---\n"
+    except (ValueError, RecursionError):
         return found.group()
-    return f"---\n{yaml.safe_dump(meta, allow_unicode=True)}---\n"
 
 
 def _parsed(text: str) -> list[Token]:

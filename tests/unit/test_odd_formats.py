@@ -144,6 +144,29 @@ def test_commands_of_latex_lose_no_words_and_stop_nothing(source: str, text: str
     assert read_document("a.tex", source.encode()).text == text
 
 
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("%\\iffalse\nСлова.\n%\\fi\nend", "Слова. end"),
+        ("% \\iffalse\nWords. \\ifpdf y\\fi слова", "Words. y слова"),
+        (r"50\% \iffalse нет \% % \fi" "\nno \\fi слова", "50% слова"),
+        (r"a \iffalse нет \else да \iffalse no \fi\fi end", "a да end"),
+        (r"a \iffalse x \ifpdf y \else z \fi hidden \else да \ifpdf y \fi\fi b", "a да y b"),
+        (r"\iffalse x \ifthenelse{a}{b}{c} \ifdef\x{}{} $a \iff b$ \newif\ifz \fi слова", "слова"),
+        (r"\newif\ifa \iffalse \ifa{x}\else y\fi hidden\fi слова", "слова"),
+        (r"\let\ifnew\iffalse words \ifnew \fi слова", "words слова"),
+        (r"\def\hide{\iffalse} слова \def\seek{\fi} end", "слова end"),
+        (r"see \verb|\iffalse| and \verb|\fi| слова", r"see \iffalse and \fi слова"),
+        ("\\begin{verbatim}\n\\iffalse\n\\end{verbatim}да\\fi", "\\iffalse да"),
+        (r"\\iffalse слова \fi end", "iffalse слова end"),
+        (r"words \iffalse слова", "words слова"),
+        (r"\iffalse " * 11_000 + "слова", "слова"),
+    ],
+)
+def test_what_iffalse_hides_and_nothing_else_is_left_out(source: str, text: str) -> None:
+    assert " ".join(read_document("a.tex", source.encode()).text.split()) == text
+
+
 def test_marks_of_thanks_and_institutes_are_no_part_of_names() -> None:
     source = r"\title{Память\thanks{грант}}\author{Анна Ли\inst{1} \and B. Go\thanks{x}} words"
     document = read_document("a.tex", source.encode())
@@ -215,6 +238,12 @@ def test_greek_letters_of_the_font_symbol_are_read() -> None:
         ("sep=;\nимя;b\n1;2\n", "1\n\nb: 2", ""),
         ("# выгрузка\nимя,b\n1,2\n", "# выгрузка\n\n1\n\nb: 2", ""),
         ('имя,b\nx,"a \\"c\\", d"\n', 'x\n\nb: a "c", d', ""),
+        ('имя,b\nG\\"odel,$\\alpha$ слова\n', 'G\\"odel\n\nb: $\\alpha$ слова', ""),
+        ('b,c\n"C:\\dir\\","слова, b"\n', "b: C:\\dir\\; c: слова, b", ""),
+        ('b,c\n"a \\"и\\", d",$\\alpha$\n', 'b: a "и", d; c: $\\alpha$', ""),
+        ('b,c\n"a \\"и\\", d",C:\\\\dir\n', 'b: a "и", d; c: C:\\dir', ""),
+        (",value\nальфа,1\nbeta,2\n", "column 1: альфа; value: 1\n\ncolumn 1: beta; value: 2", ""),
+        ("выгрузка, \nимя,b\n1,2\n", "выгрузка\n\n1\n\nb: 2", ""),
         ('b,c\n"open,x\n1,2\n', 'b: "open; c: x\n\nb: 1; c: 2', "quotation marks"),
     ],
 )
@@ -222,6 +251,12 @@ def test_odd_records_of_csv_lose_nothing(source: str, text: str, note: str) -> N
     document = read_document("a.csv", source.encode())
     assert document.text == text
     assert note in "".join(document.notes)
+
+
+@WORDS
+def test_a_mark_first_doubled_far_down_is_one(words: str) -> None:
+    source = "a,b\n" + 'x,"a, b"\n' * 2_500 + f'y,"a ""{words}"", d"\n'
+    assert read_document("a.csv", source.encode()).text.endswith(f'b: a "{words}", d')
 
 
 @pytest.mark.parametrize(
@@ -246,6 +281,12 @@ def test_front_matter_in_toml_is_metadata() -> None:
     document = read_document("a.md", source.encode())
     assert (document.text, document.title, document.authors) == ("Слова.", "Память", ("А. Ли",))
     assert document.year == 2024
+    for title in ("Память", "Memory"):
+        source = f'+++\nat = 10:30:00\ntitle = "{title}"\nx = """a\n---\nb"""\n+++\nСлова.\n'
+        document = read_document("a.md", source.encode())
+        assert (document.text, document.title, document.notes) == ("Слова.", title, ())
+    deep = f"+++\na = {'[' * 3_000}{']' * 3_000}\n+++\nСлова.\n"
+    assert read_document("a.md", deep.encode()).text.endswith("Слова.")
     assert read_document("a.md", b"+++\nno toml\n+++\n").text == "+++ no toml +++"
 
 
@@ -274,6 +315,13 @@ def test_many_bad_lines_are_one_note() -> None:
     document = read_document("a.jsonl", "\n".join(lines).encode())
     assert document.notes == ("lines 2-4, 6: no JSON, left out",)
     assert document.coverage == (2, 6)
+
+
+@WORDS
+def test_a_day_is_no_row_of_numbers(words: str) -> None:
+    document = read_document("a.jsonl", f'2024-01-01\n{{"a": "{words}"}} ["b"]\n'.encode())
+    assert document.text == f"a: {words}\n\nb"
+    assert document.notes == ("line 1: no JSON, left out",)
 
 
 def test_a_notebook_s_bad_cell_and_second_sheet() -> None:
