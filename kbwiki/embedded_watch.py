@@ -19,7 +19,7 @@ from kbwiki.embedded_wire import RefusedError, Wire
 from kbwiki.errors import DatabaseError
 
 _TICK_S = 2.0
-_DELETING_S = 10.0
+_DELETING_S = 30.0
 """How long whoever deletes the folder may need from its data to its last file."""
 
 

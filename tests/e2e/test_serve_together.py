@@ -24,7 +24,7 @@ from mcp.client.sse import sse_client
 from kbwiki import embedded
 
 FIRST = ("en/associative-scan.md", "en/linear-attention.md", "ru/ассоциативное-сканирование.md")
-LATER = ("en/linear-rnn.md", "en/titans.md", "ru/линейное-внимание.md", "ru/atlas.md")
+LATER = ("en/linear-rnn.md", "en/titans.md", "ru/линейное-внимание.md")
 WAYS = ("auto", "auto", "legacy", "sse")
 WAIT_S = 120.0
 PAGES = {"associative scan": "Associative scan", "ассоциативное сканирование": "Associative scan"}
