@@ -79,50 +79,49 @@ def write_note(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         before = path.read_bytes() if path.exists() else b""
-        if before:
-            _put(aside, before)
+        _put(aside, before)
         _put(path, text.encode())
     except OSError as error:
+        with suppress(OSError):
+            aside.unlink()  # the note is as it was
         what = (error.strerror or str(error)).lower()
         raise InputError(f"{path.name}: {what}.", "The server cannot write there.") from error
     try:
         take_in(desk, database, tool, path, lambda: also(before))
-    except KbwikiError:
-        if before:
-            _put(path, before)
-        else:
-            path.unlink(missing_ok=True)
-        with suppress(KbwikiError):
+    except BaseException:
+        # A store that cannot be asked whether it has the text is asked by the next that writes.
+        with suppress(Exception):
+            _settle(database, path, uri)
             database.run("forget_failures", {"stage": "ingest", "items": [uri]})
         raise
-    finally:
-        aside.unlink(missing_ok=True)
+    aside.unlink(missing_ok=True)
 
 
 def _aside(path: Path) -> Path:
+    """Return where a note lies that is being written anew; empty if there was none."""
     return path.with_name(f"{path.name}.before")
 
 
 def _put(path: Path, content: bytes) -> None:
     new = path.with_name(f"{path.name}.new")
-    new.write_bytes(content)
-    new.replace(path)
+    try:
+        new.write_bytes(content)
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def _settle(database: Database, path: Path, uri: str) -> None:
     """Put back what a note held, where a server was killed before the store had the new text."""
     aside = _aside(path)
     with suppress(OSError):
-        is_taken = _sha(path) == database.value("find_uri", {"uri": uri})
-        if aside.exists() and not is_taken:
+        now = hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
+        is_taken = now == database.value("find_uri", {"uri": uri})
+        if not is_taken and aside.exists() and aside.stat().st_size:
             aside.replace(path)
-        elif not is_taken and not uris_of(database, uri):
-            path.unlink()
+        elif not is_taken and (aside.exists() or not uris_of(database, uri)):
+            path.unlink(missing_ok=True)
         aside.unlink(missing_ok=True)
-
-
-def _sha(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def take_in(desk: Desk, database: Database, tool: str, path: Path, also: Also) -> None:

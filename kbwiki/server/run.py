@@ -4,7 +4,6 @@ import asyncio
 import logging
 import ssl
 import sys
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import anyio
 import uvicorn
 from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
-from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse, RequestId
 from sse_starlette.sse import AppStatus
 
 from kbwiki.errors import ConfigError
@@ -127,7 +126,7 @@ async def _answered(reader: Any, writer: Any) -> AsyncIterator[tuple[Any, Any]]:
     """
     to_server, from_client = anyio.create_memory_object_stream[Any](0)
     to_client, from_server = anyio.create_memory_object_stream[Any](0)
-    open_calls: Counter[str] = Counter()
+    open_ids: set[RequestId | None] = set()
     changed = anyio.Event()
 
     async def ask() -> None:
@@ -135,16 +134,19 @@ async def _answered(reader: Any, writer: Any) -> AsyncIterator[tuple[Any, Any]]:
             async for item in reader:
                 message = getattr(item, "message", None)
                 if isinstance(message, JSONRPCRequest):
-                    open_calls[str(message.id)] += 1
+                    open_ids.add(message.id)
                 elif (
                     isinstance(message, JSONRPCNotification)
                     and message.method == "notifications/cancelled"
                 ):
-                    # Who cancels a call gets no answer to it.
-                    open_calls.pop(str((message.params or {}).get("requestId")), None)
+                    # Who cancels a call gets no answer to it. The SDK takes "1" for 1 here.
+                    gone = (message.params or {}).get("requestId")
+                    same = [each for each in open_ids if each == gone]
+                    alike = [each for each in open_ids if str(each) == str(gone)]
+                    open_ids.difference_update(same or alike)
                 await to_server.send(item)
             with anyio.move_on_after(STDIO_DRAIN_S):
-                while +open_calls:
+                while open_ids:
                     await changed.wait()
 
     async def tell() -> None:
@@ -153,7 +155,7 @@ async def _answered(reader: Any, writer: Any) -> AsyncIterator[tuple[Any, Any]]:
             async for item in from_server:
                 await writer.send(item)
                 if isinstance(item.message, JSONRPCResponse | JSONRPCError):
-                    open_calls[str(item.message.id)] -= 1
+                    open_ids.discard(item.message.id)
                     changed.set()
                     changed = anyio.Event()
 

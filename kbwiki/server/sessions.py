@@ -7,6 +7,8 @@ another, and two calls with one id in flight get each other's answers.
 import itertools
 import zlib
 from collections import Counter, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
@@ -99,14 +101,29 @@ class Sessions(StreamableHTTPSessionManager):
             await super().handle_request(scope, receive, send)
             return
         self._server_instances[name] = self._server_instances.pop(name)  # the last used is last
-        is_call = scope["method"] == "POST"  # a stream that is only listened to is idle
+        with self._in_use(name, scope["method"] == "POST"):
+            await super().handle_request(scope, receive, send)
+
+    @contextmanager
+    def _in_use(self, name: str, is_call: bool) -> Iterator[None]:
+        """Count a call to a session; one whose stream is only listened to is idle."""
         self._n_calls[name] += is_call
         try:
-            await super().handle_request(scope, receive, send)
+            yield
         finally:
             self._n_calls[name] -= is_call
             if not self._n_calls[name]:
                 del self._n_calls[name]
+
+    async def _serve_opening_request(
+        self,
+        http_transport: StreamableHTTPServerTransport,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        with self._in_use(http_transport.mcp_session_id or "", True):
+            await super()._serve_opening_request(http_transport, scope, receive, send)
 
     def _admit_session(
         self, requestor: AuthorizationContext | None

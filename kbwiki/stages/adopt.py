@@ -13,7 +13,7 @@ from typing import Any
 
 from kbwiki.db import Database
 from kbwiki.stages.render import Page, Wiki
-from kbwiki.stages.wiki_files import others
+from kbwiki.stages.wiki_files import bytes_of, others
 from kbwiki.text.edits import (
     HUMAN,
     Parts,
@@ -153,8 +153,8 @@ def take_in(
     edited = {
         name: raw
         for name in ours
-        if (folder / name).is_file()
-        and hashlib.sha256(raw := (folder / name).read_bytes()).hexdigest() != manifest[name]
+        if (raw := bytes_of(folder / name)) is not None
+        and hashlib.sha256(raw).hexdigest() != manifest[name]
     }
     away = [name for name in ours if copies and not os.path.lexists(folder / name)]
     if not edited and not away:
@@ -212,7 +212,7 @@ def copies_in(folder: Path, known: Collection[str]) -> dict[str, str]:
     """Return the texts of pages of ours that stand under names that are not known."""
     out: dict[str, str] = {}
     for name, path in others(folder, known):
-        text = path.read_text("utf-8", "replace")
+        text = (bytes_of(path) or b"").decode("utf-8", "replace").replace("\r\n", "\n")
         if split_page(text):
             out[name] = text
     return out

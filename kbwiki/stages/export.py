@@ -4,6 +4,7 @@ Twice is byte-identical. A manifest of hashes in the wiki tells what is ours: on
 or removed, and only while nobody edited it.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from kbwiki.stages import adopt
 from kbwiki.stages.answer_pages import answer_pages
 from kbwiki.stages.render import Edge, Page, Wiki
 from kbwiki.stages.stage import Outcome, Services, Stage
-from kbwiki.stages.wiki_files import NEW, put, remove, sha_of
+from kbwiki.stages.wiki_files import ODD, bytes_of, put, remove, settle, sha_of
 from kbwiki.text.normal import counted
 
 MANIFEST = ".manifest.json"
@@ -28,6 +29,8 @@ LOG = "log.md"
 LOGGED = "logged_call"
 """The setting that holds the last call to a model whose cost the log tells."""
 _LOG_HEAD = "# Log\n"
+_TRIES = 100
+"""How often a file of ours that others save all the time is written anew."""
 _NOT_TAKEN = (
     "a person changed a part of this file that is made anew each time; it was left as it is, and a "
     "later version will lie beside it. Delete the file to have it made anew"
@@ -66,9 +69,11 @@ def run(services: Services) -> Outcome:
             adopt.save_bases(database, wiki, files, changes.kept)
             if changes:
                 cost = database.dicts("sum_calls_since_log")[0]
-                _log(services.wiki, changes, services.today, cost)
-                logged = {"name": LOGGED, "value": str(cost["last_id"])}
-                database.run("save_setting", logged)
+                if _log(services.wiki, changes, services.today, cost):
+                    logged = {"name": LOGGED, "value": str(cost["last_id"])}
+                    database.run("save_setting", logged)
+                else:
+                    changes.refused.append((LOG, "it could not be read; no entry was written"))
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise ConfigError(
@@ -85,7 +90,7 @@ def run(services: Services) -> Outcome:
 def _alone_in(folder: Path) -> Iterator[None]:
     """Keep other exports out of a folder: those of another database know nothing of our lock there.
 
-    What a killed export left half-written is removed. A file system without locks goes without.
+    What a killed export left half-done is settled. A file system without locks goes without.
     """
     import fcntl  # absent on Windows
 
@@ -93,8 +98,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
     try:
         with suppress(OSError):
             fcntl.flock(fd, fcntl.LOCK_EX)
-        for left in folder.rglob(f".*{NEW}"):
-            left.unlink(missing_ok=True)
+        settle(folder)
         yield
     finally:
         os.close(fd)
@@ -197,8 +201,11 @@ def _write_all(
 def _save_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     text = json.dumps(manifest, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
     sha = hashlib.sha256(text.encode()).hexdigest()
-    while (present := sha_of(folder / MANIFEST)) != sha:
-        put(folder / MANIFEST, text.encode(), present)
+    for _ in range(_TRIES):
+        present = sha_of(folder / MANIFEST)
+        if present == sha or put(folder / MANIFEST, text.encode(), present):
+            return
+    raise _not_to_be_had(folder / MANIFEST)
 
 
 def _write_one(
@@ -212,10 +219,12 @@ def _write_one(
     path = folder / name
     wanted = text.encode()
     sha = hashlib.sha256(wanted).hexdigest()
-    if path.is_dir():
-        changes.refused.append((name, "a folder stands where the page belongs"))
-        return
     present = sha_of(path)
+    if present == ODD:
+        what = "a folder" if path.is_dir() else "what is no file that can be read"
+        changes.refused.append((name, f"{what} stands where the page belongs"))
+        kept.update({name: manifest[name]} if name in manifest else {})
+        return
     if present == sha:
         kept[name] = sha
         return
@@ -268,14 +277,17 @@ def _remove_one(folder: Path, name: str, sha: str, kept: dict[str, str], changes
 def _read_manifest(folder: Path) -> dict[str, str]:
     """Return the hashes of our files, together with those that a killed export got to write."""
     try:
-        found = json.loads((folder / MANIFEST).read_text("utf-8"))
+        raw = bytes_of(folder / MANIFEST)
+        if raw is None and os.path.lexists(folder / MANIFEST):
+            raise _not_to_be_had(folder / MANIFEST)
+        if raw is None:
+            return {}
+        found = json.loads(raw.decode("utf-8"))
         ours = {str(name): str(sha) for name, sha in found["files"].items()}
         for name, sha in found.get("writing", {}).items():
             if _is_inside(str(name)) and sha_of(folder / str(name)) == sha:
                 ours[str(name)] = str(sha)
         return {name: sha for name, sha in ours.items() if _is_inside(name)}
-    except FileNotFoundError:
-        return {}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(
             f"{folder / MANIFEST}: it is no manifest of kbwiki.", "Delete it to start anew."
@@ -286,17 +298,24 @@ def _is_inside(name: str) -> bool:
     return not name.startswith("/") and ".." not in name.split("/")
 
 
-def _log(folder: Path, changes: Changes, today: str, cost: dict[str, Any]) -> None:
-    """Put an entry for this run at the top of the log; what stands there stays."""
+def _log(folder: Path, changes: Changes, today: str, cost: dict[str, Any]) -> bool:
+    """Put an entry for this run at the top of the log, where it can be; what stands there stays."""
     path = folder / LOG
     entry = _entry(changes, today, cost)
-    while True:
-        present = sha_of(path)
-        text = path.read_text("utf-8", "backslashreplace") if present else _LOG_HEAD
+    for _ in range(_TRIES):
+        raw = bytes_of(path)
+        text = _LOG_HEAD if not raw else raw.decode("utf-8", "backslashreplace")
+        text = text.replace("\r\n", "\n")
         head, found, rest = text.partition(_LOG_HEAD)
         text = head + found + entry + rest if found else _LOG_HEAD + entry + "\n" + text
-        if put(path, text.encode(), present):
-            return
+        if put(path, text.encode(), None if raw is None else hashlib.sha256(raw).hexdigest()):
+            return True
+    return False
+
+
+def _not_to_be_had(path: Path) -> OSError:
+    what = "it is no file that can be read" if sha_of(path) == ODD else "it never stays as it is"
+    return OSError(errno.EBUSY, what, str(path))
 
 
 def _entry(changes: Changes, today: str, cost: dict[str, Any]) -> str:

@@ -8,76 +8,136 @@ import ctypes
 import errno
 import hashlib
 import os
+import re
 import sys
 import uuid
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-NEW = ".kbwiki-new"
-"""Ends the names of files that nobody is to see."""
+NEW, OLD = ".kbwiki-new", ".kbwiki-old"
+"""End the names of files that nobody is to see: ours half-written; what may be a person's."""
+ODD = ""
+"""Stands for the hash of what is no file that can be read: a link to nowhere, a pipe, a folder."""
 _ABSENT, _EXCHANGE = 1, 2
 """RENAME_NOREPLACE and RENAME_EXCHANGE of linux/fs.h."""
 _HERE = -100
 """AT_FDCWD: where a path that is not absolute begins."""
 _UNKNOWN = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP}
+_DIGITS = 12
+"""Of a hash in a name, which has room for no more beside the longest name of a page."""
+_NAMES = 1000
+"""Names that are tried for a file that has to lie beside another."""
+_HIDDEN = re.compile(
+    rf"\.(.+)\.([0-9a-f]{{{_DIGITS}}}|none)\.([0-9a-f]{{{_DIGITS}}}|none)\.[0-9a-f]{{8}}"
+    + re.escape(OLD),
+    re.DOTALL,
+)
+
+
+def bytes_of(path: Path) -> bytes | None:
+    """Return what a file holds; None for what is no file, or cannot be read."""
+    with suppress(OSError):
+        if path.is_file():  # to read a pipe may take for ever
+            return path.read_bytes()
+    return None
 
 
 def sha_of(path: Path) -> str | None:
-    """Return the hash of a file, or None where there is none."""
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+    """Return the hash of a file, ``ODD`` for what cannot be read as one; None where is nothing."""
+    raw = bytes_of(path)
+    if raw is not None:
+        return hashlib.sha256(raw).hexdigest()
+    return ODD if os.path.lexists(path) else None
 
 
 def put(path: Path, content: bytes, expected: str | None) -> bool:
     """Replace a file whose hash is as expected (None: there is none); False, and nothing, if not.
 
-    A reader sees the old bytes or the new.
+    A reader sees the old bytes or the new. What is ``ODD`` is never replaced.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _hidden(path) as new:
-        new.write_bytes(content)
-        if sha_of(path) != expected:
+    ours = hashlib.sha256(content).hexdigest()
+    with _hidden(path, ours, expected) as hidden:
+        new = path.with_name(f".{uuid.uuid4().hex}{NEW}")
+        try:
+            new.write_bytes(content)
+            new.rename(hidden)
+        finally:
+            new.unlink(missing_ok=True)
+        if expected == ODD or sha_of(path) != expected:
             return False
         if expected is None:
-            return _rename(new, path, _ABSENT)
-        if not _rename(new, path, _EXCHANGE):
-            return False
-        if not new.exists() or sha_of(new) == expected:
-            return True
-        _give_back(new, path, hashlib.sha256(content).hexdigest())
-        return False
+            return _rename(hidden, path, _ABSENT)
+        return _rename(hidden, path, _EXCHANGE) and sha_of(hidden) in {expected, ours, None}
 
 
 def remove(path: Path, expected: str) -> bool:
     """Remove a file whose hash is as expected; False, and nothing, if it is another."""
-    with _hidden(path) as old:
-        if sha_of(path) != expected:
+    with _hidden(path, None, expected) as old:
+        if expected == ODD or sha_of(path) != expected:
             return False
         path.rename(old)
-        if sha_of(old) == expected:
-            return True
-        _rename(old, path, _ABSENT)  # unless a person saved it once more by now
-        return False
+        return sha_of(old) == expected
 
 
-def _give_back(theirs: Path, path: Path, ours: str) -> None:
-    """Exchange again; what was saved once more in between is the later of the two, and stays."""
-    _rename(theirs, path, _EXCHANGE)
-    if sha_of(theirs) not in {ours, None}:
-        _rename(theirs, path, _EXCHANGE)
+def settle(folder: Path) -> None:
+    """Remove what a killed export left below a folder; what a person wrote is given back.
+
+    What cannot be is left for the next time.
+    """
+    for left in list(folder.rglob(".*.kbwiki-*")):
+        with suppress(OSError):
+            if left.name.endswith(NEW):
+                left.unlink(missing_ok=True)
+            else:
+                _settle(left)
 
 
 @contextmanager
-def _hidden(path: Path) -> Iterator[Path]:
-    """Yield a path beside another; what stands there at the end is removed."""
-    hidden = path.parent / f".{uuid.uuid4().hex}{NEW}"
+def _hidden(path: Path, ours: str | None, expected: str | None) -> Iterator[Path]:
+    """Yield a path beside another, at which what is to come there and what stood there may lie.
+
+    At the end, also one by a fault, what lies there is removed if it is one of the two, by their
+    hashes, and else given back. Its name tells all that takes, if this process is killed.
+    """
+    known = ".".join((sha or "none")[:_DIGITS] for sha in (ours, expected))
+    hidden = path.with_name(f".{path.name}.{known}.{uuid.uuid4().hex[:8]}{OLD}")
     try:
         yield hidden
     finally:
+        _settle(hidden)
+
+
+def _settle(hidden: Path) -> None:
+    """Remove a hidden file that is ours; a person's goes back where it was, or beside it.
+
+    Beside it, under a free name, where a person saved another in between.
+    """
+    found = _HIDDEN.fullmatch(hidden.name)
+    if found is None:
+        return
+    name, *known = found.groups()
+    path, ours = hidden.with_name(name), known[0]
+    if _short(hidden) not in {*known, None}:
+        here = _short(path)
+        if here is None:
+            _rename(hidden, path, _ABSENT)
+        elif here == ours and _rename(hidden, path, _EXCHANGE) and _short(hidden) != ours:
+            _rename(hidden, path, _EXCHANGE)  # what was saved meanwhile is the later, and stays
+    if _short(hidden) in known:
         hidden.unlink(missing_ok=True)
+    for number in range(1, _NAMES):
+        beside = path.with_name(f"{path.stem}.kept-{number}{path.suffix}")
+        if not os.path.lexists(hidden):
+            return
+        if not os.path.lexists(beside):
+            _rename(hidden, beside, _ABSENT)
+
+
+def _short(path: Path) -> str | None:
+    sha = sha_of(path)
+    return sha and sha[:_DIGITS]
 
 
 def _rename(source: Path, target: Path, flag: int) -> bool:

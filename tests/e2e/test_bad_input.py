@@ -245,7 +245,7 @@ def test_a_full_disk_leaves_old_pages_whole(url: str, notes: Path, tmp_path: Pat
     assert "Traceback" not in full.stderr
     wiki = tmp_path / "wiki"
     assert [p for p in wiki.rglob("*") if p.is_file() and p.stat().st_size >= 300] == []
-    assert list(wiki.rglob("*kbwiki-new")) == []
+    assert list(wiki.rglob(".*.kbwiki-*")) == []
     assert _kbwiki(["export"], tmp_path, environment).returncode == 0
     assert (wiki / "concepts" / "линейное-внимание.md").exists()
 

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,7 +80,35 @@ def test_a_broken_manifest_is_a_clear_error_and_nothing_is_written(store: Store)
     (store.wiki / MANIFEST).write_text("[]")
     with pytest.raises(ConfigError, match="it is no manifest of kbwiki"):
         store.build(notes)
+    for make in (lambda path: path.symlink_to("nowhere"), os.mkfifo, os.mkdir):
+        (store.wiki / MANIFEST).rename(store.root / "before")
+        make(store.wiki / MANIFEST)
+        with pytest.raises(ConfigError, match="it is no file that can be read"):
+            store.build(names=("export",))
     assert [p.name for p in store.wiki.iterdir()] == [MANIFEST]
+
+
+def test_what_is_no_file_is_left_and_named_and_the_rest_is_written(store: Store) -> None:
+    notes = _note(store, "a.md", "Линейное внимание")
+    store.build(notes)
+    odd = [store.wiki / name for name in ("mine.md", PAGE, "log.md")]
+    for path in odd:
+        path.unlink(missing_ok=True)
+        path.symlink_to("nowhere.md")
+    pipes = [store.wiki / name for name in ("pipe.md", "index.md")]
+    for path in pipes:
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+    _note(store, "b.md", "Сеть Хопфилда")
+    failures = store.build(notes)["export"].failures
+    assert sorted(name for name, _ in failures) == [PAGE, "index.md", "log.md"]
+    assert all(path.is_symlink() for path in odd)
+    assert all(path.is_fifo() for path in pipes)
+    assert (store.wiki / "concepts" / "сеть-хопфилда.md").exists()
+    for path in (*odd, *pipes):
+        path.unlink()
+    assert store.build(notes)["export"].failures == ()
+    assert (store.wiki / PAGE).exists()
 
 
 def test_a_manifest_cannot_make_it_remove_files_elsewhere(store: Store) -> None:
@@ -211,7 +240,7 @@ def test_an_edit_saved_while_the_page_is_removed_stays(
     [(name, why)] = store.build(notes)["export"].failures
     assert (name, "it was kept" in why) == (PAGE, True)
     assert (store.wiki / PAGE).read_text("utf-8") == MINE
-    assert not list(store.wiki.rglob(f"*{wiki_files.NEW}"))
+    assert not list(store.wiki.rglob(".*.kbwiki-*"))
 
 
 def test_a_system_that_cannot_exchange_files_replaces_them(

@@ -32,7 +32,7 @@ from fakes.serving import (
     started,
 )
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCRequest, JSONRPCResponse
+from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from kbwiki import db
 from kbwiki.errors import DatabaseError
@@ -463,6 +463,36 @@ def test_a_call_that_never_ends_holds_up_the_end_of_standard_input_for_a_while_o
             return [*seen, *[item.message.id async for item in from_server]]
 
     assert anyio.run(main) == [1, 2, 1]
+
+
+@pytest.mark.parametrize("cancelled", ["1", 1])
+def test_who_cancels_one_call_waits_for_another_whose_id_looks_like_its(cancelled: Any) -> None:
+    async def main() -> list[str]:
+        to_server, reader = anyio.create_memory_object_stream[Any](9)
+        writer, from_server = anyio.create_memory_object_stream[Any](9)
+        left: Any = 1 if cancelled == "1" else "1"
+        for number in (left, cancelled):
+            message = JSONRPCRequest(jsonrpc="2.0", id=number, method="ping")
+            await to_server.send(SessionMessage(message))
+        gone = {"method": "notifications/cancelled", "params": {"requestId": cancelled}}
+        await to_server.send(SessionMessage(JSONRPCNotification(jsonrpc="2.0", **gone)))
+        await to_server.aclose()
+        seen: list[str] = []
+        async with from_server, run._answered(reader, writer) as (asked, told):
+
+            async def listen() -> None:
+                async for _ in asked:
+                    pass
+                seen.append("ended")
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(listen)
+                await anyio.wait_all_tasks_blocked()
+                seen.append("answered")
+                await told.send(SessionMessage(JSONRPCResponse(jsonrpc="2.0", id=left, result={})))
+        return seen
+
+    assert anyio.run(main) == ["answered", "ended"]
 
 
 def test_on_stdio_too_an_early_call_is_answered(url: str, tmp_path: Path) -> None:

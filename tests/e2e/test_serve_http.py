@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx2
 import psycopg
 import pytest
@@ -30,10 +31,12 @@ from fakes.serving import (
     serving,
     started,
 )
+from mcp.server.lowlevel import Server
 
 from kbwiki import db
 from kbwiki.cli import main
 from kbwiki.errors import DatabaseError
+from kbwiki.server.sessions import Sessions
 from kbwiki.server.users import (
     MAX_FAILURES,
     Gate,
@@ -470,7 +473,7 @@ def test_a_session_whose_call_is_under_way_makes_no_room(url: str, tmp_path: Pat
             "select count(*) from pg_stat_activity "
             "where wait_event_type = 'Lock' and datname = current_database()"
         )
-        while watcher.execute(waiting).fetchone() != (1,):
+        while watcher.execute(waiting).fetchone() < (1,):
             assert time.monotonic() < end
             time.sleep(0.02)
         params = {"protocolVersion": "2025-11-25", **VERSIONS}
@@ -480,6 +483,46 @@ def test_a_session_whose_call_is_under_way_makes_no_room(url: str, tmp_path: Pat
         thread.join(30)
         assert codes == [200]
         assert http.post("/mcp", json=hello, headers=BOTH).status_code == 200
+
+
+def test_a_session_that_is_being_opened_makes_no_room() -> None:
+    body = json.dumps(rpc("initialize", {"protocolVersion": "2025-11-25", **VERSIONS})).encode()
+    told = [(name.lower().encode(), value.encode()) for name, value in BOTH.items()]
+    told.append((b"content-type", b"application/json"))
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": told}
+
+    async def main() -> list[int]:
+        begun, may_end = anyio.Event(), anyio.Event()
+        codes: list[int] = []
+
+        async def ask(wait: bool) -> None:
+            messages = iter([{"type": "http.request", "body": body}])
+
+            async def receive() -> Any:
+                for message in messages:
+                    return message
+                await anyio.sleep_forever()
+
+            async def send(message: Any) -> None:
+                if "status" in message:
+                    codes.append(message["status"])
+                begun.set()
+                if wait:
+                    await may_end.wait()
+
+            await sessions.handle_request(dict(scope), receive, send)
+
+        sessions = Sessions(Server("test"), max_sessions=1)
+        async with sessions.run():
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, True)
+                await begun.wait()
+                await ask(False)
+                may_end.set()
+            await ask(False)
+        return codes
+
+    assert anyio.run(main) == [200, 503, 200]
 
 
 # --- faults of the SDK --------------------------------------------------------------------------

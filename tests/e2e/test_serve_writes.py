@@ -1,6 +1,7 @@
 """What writers and admins change: once for each key, written down, and taken back."""
 
 import contextlib
+import hashlib
 import json
 import shutil
 import threading
@@ -30,7 +31,7 @@ from kbwiki.cli import main
 from kbwiki.edges import drop_doubles, find_ends, set_edge
 from kbwiki.errors import DatabaseError, InputError
 from kbwiki.pages import FRESH_S
-from kbwiki.server import forms, writing
+from kbwiki.server import forms, notes, writing
 from kbwiki.server.desk import Caller
 from kbwiki.server.registry import TOOLS
 from kbwiki.server.undo import undo
@@ -187,6 +188,36 @@ def test_what_was_to_follow_from_a_change_follows_at_the_next_try(
     call(root(), "graph_upsert_node", **NODE, idempotency_key="k")
     assert call(root(), "wiki_read", page=NODE["title"])["citations"]
     assert len(audit(wiki)) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_note_is_what_the_store_has_whatever_fails(
+    wiki: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    run = notes._run
+
+    def cut(*args: Any) -> list[str]:
+        if when == "after":
+            run(*args)
+        raise RuntimeError("nobody expects this")
+
+    texts = [f"# Зефирнет\n\n**Зефирнет** — это модель {n}.\n" for n in range(2)]
+    with open_desk(wiki, tmp_path) as desk, contextlib.closing(db.connect(wiki)) as database:
+        path = desk.home / "added" / "зефирнет.md"
+
+        def write(text: str) -> None:
+            notes.write_note(desk, database, "wiki_ingest", path, text, lambda _: None)
+
+        write(texts[0])
+        with monkeypatch.context() as fault:
+            fault.setattr(notes, "_run", cut)
+            with pytest.raises(RuntimeError):
+                write(texts[1])
+        assert path.read_text("utf-8") == texts[when == "after"]
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+        uri = notes.place_of(desk, path, is_ours=True)["uri"]
+        sha = database.value("find_uri", {"uri": uri})
+        assert sha == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_of_two_who_take_one_change_back_one_does(root: Any, served: Served, wiki: str) -> None:
