@@ -190,16 +190,19 @@ def test_what_was_to_follow_from_a_change_follows_at_the_next_try(
     assert len(audit(wiki)) == 1
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", "after", "lost"])
 def test_a_note_is_what_the_store_has_whatever_fails(
     wiki: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     run = notes._run
 
     def cut(*args: Any) -> list[str]:
-        if when == "after":
-            run(*args)
-        raise RuntimeError("nobody expects this")
+        if when == "before":
+            raise RuntimeError("nobody expects this")
+        run(*args)
+        if when == "lost":
+            database.close()
+        raise DatabaseError("the connection was lost.")
 
     texts = [f"# Зефирнет\n\n**Зефирнет** — это модель {n}.\n" for n in range(2)]
     with open_desk(wiki, tmp_path) as desk, contextlib.closing(db.connect(wiki)) as database:
@@ -211,9 +214,13 @@ def test_a_note_is_what_the_store_has_whatever_fails(
         write(texts[0])
         with monkeypatch.context() as fault:
             fault.setattr(notes, "_run", cut)
-            with pytest.raises(RuntimeError):
+            with pytest.raises(RuntimeError if when == "before" else DatabaseError):
                 write(texts[1])
-        assert path.read_text("utf-8") == texts[when == "after"]
+        assert path.read_text("utf-8") == texts[when != "before"]
+    with open_desk(wiki, tmp_path) as desk, contextlib.closing(db.connect(wiki)) as database:
+        if when == "lost":
+            assert path.with_name("зефирнет.md.before").read_text("utf-8") == texts[0]
+            write(texts[1])
         assert [each.name for each in path.parent.iterdir()] == [path.name]
         uri = notes.place_of(desk, path, is_ours=True)["uri"]
         sha = database.value("find_uri", {"uri": uri})
