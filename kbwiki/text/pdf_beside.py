@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kbwiki.text.normal import clean_line
@@ -71,7 +72,7 @@ def told_of_files(names: list[str]) -> str:
 def _file_name(attachment: Any) -> str:
     from pypdfium2 import raw
 
-    name = _asked(lambda to, n: raw.FPDFAttachment_GetName(attachment, to, n)) if attachment else ""
+    name = _asked(partial(raw.FPDFAttachment_GetName, attachment)) if attachment else ""
     return name or "one without a name"
 
 
@@ -80,7 +81,7 @@ def _field(form: Any, annotation: Any) -> str:
     from pypdfium2 import raw
 
     def asked(question: Any) -> str:
-        return _asked(lambda to, n: question(form, annotation, to, n))
+        return _asked(partial(question, form, annotation))
 
     kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
     value = ""
@@ -105,7 +106,7 @@ def _chosen(form: Any, annotation: Any) -> str:
     from pypdfium2 import raw
 
     return ", ".join(
-        _asked(lambda to, n, at=at: raw.FPDFAnnot_GetOptionLabel(form, annotation, at, to, n))  # type: ignore[misc]
+        _asked(partial(raw.FPDFAnnot_GetOptionLabel, form, annotation, at))
         for at in range(max(0, raw.FPDFAnnot_GetOptionCount(form, annotation)))
         if raw.FPDFAnnot_IsOptionSelected(form, annotation, at)
     )

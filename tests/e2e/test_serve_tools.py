@@ -13,7 +13,7 @@ import mcp
 import psycopg
 import pytest
 from conftest import SMALL_WIKI
-from fakes.serving import Opening, Served, basic, call, fail, open_desk, serving, use
+from fakes.serving import Opening, Served, basic, call, fail, held, open_desk, serving, use
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
@@ -43,16 +43,6 @@ def parted(text: str) -> tuple[str, str]:
     words = rest.split("=== data ")[1].split("=== end ")[0]
     assert data(words.partition(" ===\n")[2].removesuffix("\n")) in text
     return said, words
-
-
-def held(wiki: str) -> list[Any]:
-    """What the store holds, of all that an agent can change, but for the log of changes."""
-    tables = ("memory", "memory_edge", "decision", "edge_decision", "answer", "source_uri")
-    with psycopg.connect(wiki) as connection:
-        return [
-            connection.execute(f"select * from kb.{table} order by 1, 2".encode()).fetchall()
-            for table in tables
-        ]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from fakes.serving import (
     basic,
     call,
     fail,
+    held,
     modern,
     open_desk,
     replies,
@@ -54,16 +55,6 @@ WRITES: dict[str, dict[str, Any]] = {
     "graph_merge_nodes": {"first": PAIR["head"], "second": PAIR["tail"]},
     "wiki_ingest": {"title": "Зефирнет", "text": "**Зефирнет** — это модель для опытов.\n"},
 }
-
-
-def held(wiki: str) -> list[Any]:
-    """What the store holds, of all that an agent can change, but for the log of changes."""
-    tables = ("memory", "memory_edge", "decision", "edge_decision", "answer", "source_uri")
-    with psycopg.connect(wiki) as connection:
-        return [
-            connection.execute(f"select * from kb.{table} order by 1, 2".encode()).fetchall()
-            for table in tables
-        ]
 
 
 @pytest.fixture

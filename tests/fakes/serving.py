@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import httpx2
 import mcp
+import psycopg
 import uvicorn
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
@@ -162,6 +163,16 @@ def serving(
     finally:
         server.should_exit = True
         thread.join(20)
+
+
+def held(wiki: str) -> list[Any]:
+    """What the store holds, of all that an agent can change, but for the log of changes."""
+    tables = ("memory", "memory_edge", "decision", "edge_decision", "answer", "source_uri")
+    with psycopg.connect(wiki) as connection:
+        return [
+            connection.execute(f"select * from kb.{table} order by 1, 2".encode()).fetchall()
+            for table in tables
+        ]
 
 
 def free_port() -> int:

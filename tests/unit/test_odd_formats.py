@@ -325,12 +325,12 @@ def test_a_day_is_no_row_of_numbers(words: str) -> None:
 
 
 def test_a_notebook_s_bad_cell_and_second_sheet() -> None:
-    def sheet(words: str) -> dict[str, object]:
+    def sheet(words: str) -> dict[str, Any]:
         return {"cells": [{"cell_type": "markdown", "source": words}]}
 
     old = {"nbformat": 3, "worksheets": [sheet("Первый"), sheet("Second")]}
     assert read_document("a.ipynb", json.dumps(old).encode()).text == "Первый\n\nSecond"
-    cells = [5, *sheet("Память")["cells"]]  # type: ignore[misc]
+    cells = [5, *sheet("Память")["cells"]]
     document = read_document("a.ipynb", json.dumps({"cells": cells}).encode())
     assert (document.text, document.coverage) == ("Память", (1, 2))
     assert document.notes == ("cell 1: it is broken; it was left out",)
