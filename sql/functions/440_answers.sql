@@ -73,12 +73,15 @@ drop function if exists kb.is_bare(kb.entry);
 create or replace function kb.bareness(e kb.entry) returns table (is_bare boolean)
 language sql stable
 as $$
-    select case e.kind when 'concept' then not exists (
-                           select from kb.concept c where c.id = e.record_id and c.definition <> '')
-                           and not exists (
-                           select from kb.mention m where m.concept_id = e.record_id and m.claim_id is not null)
-                       when 'answer' then exists (
-                           select from kb.answer a where a.id = e.record_id and a.statements -> 'said' = '[]')
+    -- "exists" would be hashed over the whole table, of which a question meets a hundred rows
+    select case e.kind when 'concept' then (
+                           select true from kb.concept c where c.id = e.record_id and c.definition <> '' limit 1) is null
+                           and (
+                           select true from kb.mention m
+                           where m.concept_id = e.record_id and m.claim_id is not null limit 1) is null
+                       when 'answer' then (
+                           select true from kb.answer a
+                           where a.id = e.record_id and a.statements -> 'said' = '[]' limit 1) is not null
                        else false end
 $$;
 

@@ -158,3 +158,14 @@ def test_a_rare_name_of_which_there_is_no_concept_joins_two_sources(
         for mode in ("text", "hybrid")
     }
     assert found == {"text": [first], "hybrid": [first, second]}
+
+
+def test_whether_hits_have_something_to_show_costs_no_look_at_all_concepts(url: str) -> None:
+    """However many concepts there are: a hundred hits are looked up one by one."""
+    with psycopg.connect(url) as connection:
+        connection.execute("set plan_cache_mode = force_generic_plan")
+        connection.execute("prepare bare as select b.is_bare from kb.entry e, kb.bareness(e) b")
+        plan = connection.execute("explain execute bare").fetchall()
+    nodes = " ".join(line for (line,) in plan)
+    assert "Index Scan using concept_pkey" in nodes
+    assert "hashed" not in nodes
