@@ -64,16 +64,18 @@ def judge_support(
 
     ``sizes`` are the numbers of entries of the store by their language.
     """
-    lang, is_text = lang_of_question(question), is_language(question)
+    lang = lang_of_question(question)
     n_same_lang = sizes.get(lang, 0)
+    # Whether a question is language at all is asked last: dictionaries take half a second to load.
     # No word can be shared with a store in another language alone.
-    is_foreign = not n_same_lang and is_text
+    is_foreign = not n_same_lang and is_language(question)
     # A store too small for anything to stand out of it.
-    is_near = 0 < n_same_lang < _MIN_CROWD and bool(rows) and is_text
+    is_near = 0 < n_same_lang < _MIN_CROWD and bool(rows) and is_language(question)
     if any(row["nearness"] is not None for row in rows):
         fit = max(row["words"] + _nearness(row) for row in rows)
-        stands_out = fit >= (_MIN_FOREIGN_FIT if is_foreign else _MIN_FIT)
-        stands_out = stands_out or (is_text and _stands_out_abroad(rows, lang))
+        stands_out = fit >= (_MIN_FOREIGN_FIT if is_foreign else _MIN_FIT) or (
+            _stands_out_abroad(rows, lang) and is_language(question)
+        )
         is_near = is_near and fit >= _MIN_NEAR
     else:
         stands_out = _stands_apart(rows, named, is_foreign)

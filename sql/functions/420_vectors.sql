@@ -56,22 +56,9 @@ declare
     dim int := cardinality(string_to_array(question_vector, ','));
     kind text := case when dim <= 2000 then 'vector' else 'halfvec' end;
     name text := case when dim <= 2000 then 'v' else 'h' end;
-    question vector := case when dim <= 2000 then question_vector::vector end;
     is_indexed boolean := to_regclass('kb.' || kb.vector_index(model_name, pool_name)) is not null;
 begin
-    if not is_indexed and question is not null then
-        -- in its own words, which are planned once a connection
-        return query
-        with all_texts as materialized (
-            select c.text_sha, 1 - (c.v <=> question) as cosine from kb.vector c
-            where c.model = model_name and c.pool = pool_name and c.v is not null
-        ),
-        spread as (
-            select avg(t.cosine) as mean, stddev_pop(t.cosine) as deviation from all_texts t
-        )
-        select a.text_sha, a.cosine::real, s.mean::real, s.deviation::real
-        from (select t.text_sha, t.cosine from all_texts t order by t.cosine desc, t.text_sha limit max_texts) a, spread s;
-    elsif is_indexed then
+    if is_indexed then
         max_texts := greatest(40, max_texts / 2);
         perform set_config('hnsw.ef_search', max_texts::text, true);
         return query execute format(

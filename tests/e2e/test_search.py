@@ -1,7 +1,10 @@
 """Search and answers on the demo corpus, in both languages, through the command line."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -137,6 +140,19 @@ def test_hits_can_be_limited(run: Run) -> None:
     slugs = {hit["slug"] for hit in recent}
     assert "sources/associative-scan" in slugs
     assert not {"sources/linear-rnn", "sources/ассоциативное-сканирование"} & slugs  # of 2025
+
+
+def test_by_words_alone_an_english_question_loads_no_dictionary(demo_url: str) -> None:
+    """They take half of the time from a cold shell."""
+    command = [sys.executable, "-X", "importtime", "-m", "kbwiki", "query", "--mode", "text"]
+    done = subprocess.run(
+        [*command, "--hits-only", "what does Titans use to train its memory in parallel"],
+        env={**os.environ, "KBWIKI_DATABASE_URL": demo_url},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Titans" in done.stdout
+    assert "kbwiki.search" in done.stderr
+    assert not re.search("simplemma|HanTa|pymorphy3", done.stderr)
 
 
 def test_an_unknown_source_is_told(run: Run) -> None:
